@@ -1,0 +1,52 @@
+"""The `paceline` command and its sub-commands."""
+
+from __future__ import annotations
+
+import sys
+
+import typer
+
+from paceline.cli import data, doctor, run, stored
+from paceline.errors import PacelineError, SeatFailed, SpecError
+
+app = typer.Typer(
+    name="paceline",
+    help="How should this model be trained across these machines? Train it, measured, and see.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+app.command("run", help=run.HELP)(run.run)
+app.command("ls")(stored.ls)
+app.command("show")(stored.show)
+app.add_typer(data.app, name="data")
+app.command("doctor")(doctor.doctor)
+
+
+def main() -> None:
+    """Run the command line; an error a user can mend is a message, not a traceback."""
+    try:
+        app()
+    except PacelineError as error:
+        _explain(error)
+        sys.exit(error.exit_code)
+
+
+def _explain(error: PacelineError) -> None:
+    typer.secho(_headline(error), fg="red", err=True)
+    if isinstance(error, SpecError):
+        for problem in error.problems:
+            typer.echo(f"  {problem}", err=True)
+    if isinstance(error, SeatFailed) and error.log_tail:
+        typer.echo(f"\nThe end of {error.seat}'s log:\n{_indented(error.log_tail)}", err=True)
+
+
+def _headline(error: PacelineError) -> str:
+    if isinstance(error, SpecError):
+        return "Nothing was started. What was asked for is wrong:"
+    return f"{error}"
+
+
+def _indented(text: str) -> str:
+    return "\n".join(f"  {line}" for line in text.splitlines())

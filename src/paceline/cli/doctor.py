@@ -1,0 +1,50 @@
+"""`paceline doctor`: what this machine can do, and what to do where it cannot."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from json import dumps
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from paceline.measure.machine import REQUIRED, Finding, examine, missing_required
+
+# Words, not signs: they survive a pipe, a log and a terminal without Unicode.
+MARKS = {True: ("ok", "green"), None: ("-", "dim"), False: ("no", "yellow")}
+
+
+def doctor(
+    json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+) -> None:
+    """Examine this machine: what works, what does not, and what to do about it.
+
+    Ends with code 1 only if something is missing without which nothing runs.
+    """
+    findings = examine()
+    missing = missing_required(findings)
+    if json:
+        typer.echo(dumps({"ok": not missing, "findings": [asdict(each) for each in findings]}))
+    else:
+        Console().print(_table(findings))
+    if missing:
+        raise typer.Exit(1)
+
+
+def _table(findings: list[Finding]) -> Table:
+    table = Table("", "what", "found", "what to do", title="What this machine can do")
+    for finding in findings:
+        # Text, not str: a message such as "[Errno 1]" is no markup.
+        texts = (finding.name, finding.value, finding.remedy)
+        table.add_row(_mark(finding), *(Text(text) for text in texts))
+    return table
+
+
+def _mark(finding: Finding) -> Text:
+    if not finding.ok and finding.name in REQUIRED:
+        return Text("REQUIRED", style="bold red")
+    word, style = MARKS[finding.ok]
+    return Text(word, style=style)

@@ -1,0 +1,208 @@
+"""`paceline run`."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+
+import typer
+
+from paceline.errors import Problem, RunError, SpecError
+
+if TYPE_CHECKING:
+    from paceline.results import Result
+
+HELP = """Train a WORKLOAD once, measured, and keep the run.
+
+WORKLOAD is a name (logistic-mnist, lenet-mnist, synthetic), a class of your own
+(my_model.py:MyWorkload) or a spec.toml of an earlier run. Everything not given is the
+workload's own choice; every field can be reached with --set, e.g. --set optimizer.name=adam.
+
+Examples:
+
+  paceline run logistic-mnist --epochs 10
+
+  paceline run lenet-mnist --epochs 3 --eval-every 500 --target-accuracy 0.98
+
+  paceline run synthetic --strategy solo --workers 2 --set workload.bytes=233MB --seconds 10
+"""
+
+_HOW_LONG = "How long (one of these; default: one epoch)"
+_WHAT = "What and where"
+
+
+def run(  # noqa: PLR0917 - each is an option on the command line
+    workload: Annotated[str, typer.Argument(metavar="WORKLOAD", show_default=False)],
+    strategy: Annotated[
+        str | None,
+        typer.Option(
+            help="How gradients meet parameters: single, solo, or file.py:Class.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(help="Number of workers.", rich_help_panel=_WHAT)
+    ] = None,
+    cluster: Annotated[
+        str | None,
+        typer.Option(
+            help="Where processes run: local, or inline for a debugger.", rich_help_panel=_WHAT
+        ),
+    ] = None,
+    batch: Annotated[
+        str | None,
+        typer.Option(
+            metavar="B|all", help="Rows a worker takes a step.", rich_help_panel=_WHAT
+        ),
+    ] = None,
+    lr: Annotated[float | None, typer.Option(help="Learning rate.", rich_help_panel=_WHAT)] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(help="Decides initial values and data order.", rich_help_panel=_WHAT),
+    ] = None,
+    data_dir: Annotated[
+        Path | None,
+        typer.Option(help="Where `paceline data get` put the data.", rich_help_panel=_WHAT),
+    ] = None,
+    steps: Annotated[
+        int | None,
+        typer.Option(help="Updates of the shared parameters.", rich_help_panel=_HOW_LONG),
+    ] = None,
+    worker_steps: Annotated[
+        int | None, typer.Option(help="Mini-batches of each worker.", rich_help_panel=_HOW_LONG)
+    ] = None,
+    samples: Annotated[
+        int | None, typer.Option(help="Rows, all workers together.", rich_help_panel=_HOW_LONG)
+    ] = None,
+    epochs: Annotated[
+        int | None,
+        typer.Option(help="Passes over the data, all workers together.", rich_help_panel=_HOW_LONG),
+    ] = None,
+    seconds: Annotated[
+        float | None,
+        typer.Option(
+            help="Seconds of training; evaluations do not count.", rich_help_panel=_HOW_LONG
+        ),
+    ] = None,
+    target_accuracy: Annotated[
+        float | None, typer.Option(help="Stop at this test accuracy, 0 to 1.")
+    ] = None,
+    target_loss: Annotated[float | None, typer.Option(help="Stop at this test loss.")] = None,
+    eval_every: Annotated[
+        int | None, typer.Option(help="Evaluate every so many global steps, off the clock.")
+    ] = None,
+    eval_samples: Annotated[
+        int | None, typer.Option(help="Evaluate on so many test rows; default: all.")
+    ] = None,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="FIELD=VALUE", help="Set any field of the spec."),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The folder of all runs.")] = Path("runs"),
+    json_: Annotated[
+        bool, typer.Option("--json", help="Print the result as one JSON object, last line.")
+    ] = False,
+) -> None:
+    flags = {
+        "num_workers": workers,
+        "batch": batch,
+        "seed": seed,
+        "steps": steps,
+        "worker_steps": worker_steps,
+        "samples": samples,
+        "epochs": epochs,
+        "seconds": seconds,
+        "target_accuracy": target_accuracy,
+        "target_loss": target_loss,
+        "eval_every": eval_every,
+        "eval_samples": eval_samples,
+        "strategy.name": strategy,
+        "cluster.name": cluster,
+        "optimizer.lr": lr,
+        "workload.data_dir": str(data_dir) if data_dir else None,
+    }
+    given = {field: value for field, value in flags.items() if value is not None}
+    _carry_out(_table(workload, given, set_ or []), out, json_)
+
+
+def _carry_out(table: dict[str, Any], out: Path, as_json: bool) -> None:
+    from paceline import driver
+    from paceline.cli.live import watching
+    from paceline.cli.summary import print_result
+    from paceline.spec import RunSpec
+
+    spec = RunSpec.from_table(table)
+    _interrupt_on(signal.SIGTERM, signal.SIGHUP)
+    try:
+        with watching(spec) as watch:
+            result = driver.run(spec, out=out, watch=watch)
+    except RunError as error:
+        if as_json and error.result is not None:
+            _print_json(error.result)
+        raise
+    print_result(result)
+    if as_json:
+        _print_json(result)
+
+
+def _print_json(result: Result) -> None:
+    print(json.dumps(result.table()))  # noqa: T201
+    sys.stdout.flush()
+
+
+def _interrupt_on(*signals: int) -> None:
+    """Being asked to end is answered like Ctrl-C: stop, keep what there is, seal."""
+
+    def interrupt(*_: object) -> NoReturn:
+        raise KeyboardInterrupt
+
+    for each in signals:
+        signal.signal(each, interrupt)
+
+
+def _table(workload: str, given: dict[str, Any], settings: list[str]) -> dict[str, Any]:
+    """Join a spec file, flags and --set, the later over the earlier."""
+    from paceline.spec import LENGTHS, read_toml
+
+    table: dict[str, Any] = {}
+    if workload.endswith(".toml"):
+        table = read_toml(Path(workload))
+        if any(length in given for length in LENGTHS):
+            table = {key: value for key, value in table.items() if key not in LENGTHS}
+    else:
+        table["workload"] = {"name": workload}
+    for field, value in given.items():
+        _put(table, field, value)
+    problems = []
+    for setting in settings:
+        field, equals, text = setting.partition("=")
+        if equals and field:
+            _put(table, field.strip(), _value_of(text))
+        else:
+            problems.append(Problem("--set", setting, "not of the form FIELD=VALUE"))
+    if problems:
+        raise SpecError(problems)
+    return table
+
+
+def _put(table: dict[str, Any], field: str, value: object) -> None:
+    """Set `a.b.c` in nested tables. Another name for a part drops the old part's fields."""
+    *path, last = field.split(".")
+    for key in path:
+        inner = table.get(key)
+        table[key] = table = dict(inner) if isinstance(inner, dict) else {}
+    if last == "name" and table.get("name", value) != value:
+        table.clear()
+    table[last] = value
+
+
+def _value_of(text: str) -> object:
+    """Read a value as TOML has it; anything else is a string."""
+    try:
+        return tomllib.loads(f"value = {text}")["value"]
+    except tomllib.TOMLDecodeError:
+        return text

@@ -1,0 +1,127 @@
+"""`paceline ls` and `paceline show`: the runs that are kept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from paceline.errors import PacelineError
+
+if TYPE_CHECKING:
+    from paceline.results import Result
+    from paceline.runs import RunDir
+
+Out = Annotated[Path, typer.Option("--out", help="The folder of all runs.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def ls(out: Out = Path("runs"), json_: AsJson = False) -> None:
+    """List the runs, oldest first. Seals those whose driver was killed."""
+    from rich.console import Console
+    from rich.table import Table
+
+    from paceline.runs import all_runs
+
+    results = [(run.name, _result_of(run)) for run in all_runs(out)]
+    if json_:
+        print(json.dumps([_listed(name, result) for name, result in results]))  # noqa: T201
+        return
+    if not results:
+        typer.echo(f"no runs in {out}")
+        return
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    columns = ("run", "workers", "batch", "steps", "time s", "steps/s", "loss", "accuracy", "status")
+    for header in columns:
+        table.add_column(header, justify="left" if header in {"run", "status"} else "right")
+    for name, result in results:
+        table.add_row(name, *_cells(result))
+    Console(highlight=False).print(table)
+
+
+def show(
+    run: Annotated[str, typer.Argument(help="A run's folder, part of its name, or `last`.")],
+    out: Out = Path("runs"),
+    json_: AsJson = False,
+) -> None:
+    """Show one run: its outcome, where the time went, what each node used, its spec."""
+    from paceline.cli.summary import print_result
+    from paceline.runs import find_run
+
+    found = find_run(run, out)
+    result = _result_of(found)
+    if json_:
+        print(json.dumps(_listed(found.name, result)))  # noqa: T201
+        return
+    if result is None or isinstance(result, str):
+        typer.echo(f"{found.path}: {result or 'still running'}")
+        return
+    print_result(result)
+    _print_evaluations(found)
+    typer.echo(f"\n{found.spec.read_text()}")
+
+
+def _print_evaluations(run: RunDir) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    if not run.evaluations.exists():
+        return
+    import polars
+
+    frame = polars.read_parquet(run.evaluations)
+    if len(frame) < 2:
+        return
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    for column in frame.columns:
+        table.add_column(column, justify="right")
+    for row in frame.iter_rows():
+        table.add_row(*(f"{value:,}" if isinstance(value, int) else f"{value:.4f}" for value in row))
+    Console(highlight=False).print(table)
+
+
+def _result_of(run: RunDir) -> Result | str | None:
+    """Read a run's result: None while it runs, a message where it cannot be told."""
+    from paceline.results import Result
+
+    try:
+        if run.is_sealed:
+            return Result.from_table(run.read_result())
+        if run.driver_is_alive():
+            return None
+        from paceline.sealing import seal_abandoned
+
+        return seal_abandoned(run)
+    except (PacelineError, OSError, KeyError, TypeError) as error:
+        return f"cannot be read: {error}"
+
+
+def _listed(name: str, result: Result | str | None) -> dict[str, Any]:
+    if result is None:
+        return {"run": name, "status": "running"}
+    if isinstance(result, str):
+        return {"run": name, "status": "unreadable", "reason": result}
+    return result.table()
+
+
+def _cells(result: Result | str | None) -> list[str]:
+    if result is None or isinstance(result, str):
+        return [*[""] * 7, result or "running"]
+    steps = result.worker_steps if result.global_steps is None else result.global_steps
+    rate = result.worker_steps_per_s if result.global_steps is None else result.steps_per_s
+    return [
+        str(result.num_workers),
+        str(result.batch_size),
+        f"{steps:,}",
+        _number(result.train_s, ".2f"),
+        _number(rate, ",.0f"),
+        _number(result.final_loss, ".4f"),
+        "–" if result.test_accuracy is None else f"{100 * result.test_accuracy:.2f} %",
+        result.status,
+    ]
+
+
+def _number(value: float | None, form: str) -> str:
+    return "–" if value is None else format(value, form)

@@ -1,0 +1,109 @@
+"""A result as a person reads it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from paceline.results import NodeUsage, Result, WorkerTotals
+
+
+def print_result(result: Result) -> None:
+    """Print the outcome, where the time went, and what each node used."""
+    console = Console(highlight=False)
+    console.print(_outcome(result))
+    if any(worker.compute_s is not None for worker in result.workers):
+        console.print(_workers(result))
+    console.print(_nodes(result))
+    for warning in result.warnings:
+        console.print(f"[yellow]warning:[/] {warning}")
+    console.print(f"[dim]{result.run}[/]", soft_wrap=True)
+
+
+def _outcome(result: Result) -> Table:
+    table = Table.grid(padding=(0, 2))
+    title = f"{result.workload} · {result.strategy} · {result.cluster}"
+    table.add_row("[bold]run", f"[bold]{title}[/] ({result.meaning}; batch {result.batch_size})")
+    if result.status != "finished":
+        table.add_row("status", f"[red]{result.status}[/]: {result.reason}")
+    if result.data:
+        table.add_row("data", result.data)
+    if result.train_s:
+        table.add_row("trained", _trained(result))
+    if result.final_loss is not None:
+        table.add_row("training loss", f"{result.final_loss:.4f}  (mean of the last tenth)")
+    if result.test_accuracy is not None:
+        loss = "" if result.test_loss is None else f", loss {result.test_loss:.4f}"
+        table.add_row("test accuracy", f"[bold]{percent(result.test_accuracy)}[/]{loss}")
+    if result.target:
+        reached = result.seconds_to_target
+        when = "not reached" if reached is None else f"reached after {reached:.2f} s"
+        table.add_row("target", f"{result.target}: {when}")
+    return table
+
+
+def _trained(result: Result) -> str:
+    steps, rate = result.global_steps, result.steps_per_s
+    if steps is None:
+        steps, rate = result.worker_steps, result.worker_steps_per_s
+    return (
+        f"{steps:,} {'steps' if result.global_steps is not None else 'worker steps'}, "
+        f"{result.samples:,} samples in {result.train_s:.2f} s: "
+        f"[bold]{rate:,.0f} steps/s[/], {result.samples_per_s:,.0f} samples/s"
+    )
+
+
+def _workers(result: Result) -> Table:
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    for header in ("worker", "steps", "train s", "load", "compute", "exchange", "other"):
+        table.add_column(header, justify="left" if header == "worker" else "right")
+    for worker in result.workers:
+        table.add_row(worker.name, f"{worker.worker_steps:,}", f"{worker.train_s:.2f}", *_shares(worker))
+    return table
+
+
+def _shares(worker: WorkerTotals) -> list[str]:
+    """Each phase's part of a worker's time."""
+    spans = [worker.load_s or 0.0, worker.compute_s or 0.0, worker.exchange_s or 0.0]
+    total_s = worker.train_s or 1.0
+    shares = [*(span / total_s for span in spans), max(0.0, 1 - sum(spans) / total_s)]
+    return [f"{100 * share:.1f} %" for share in shares]
+
+
+def _nodes(result: Result) -> Table:
+    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
+    columns = ("node", "seats", "CPU mean", "CPU peak", "memory mean", "peak", "disk read", "written")
+    for header in columns:
+        table.add_column(header, justify="left" if header in {"node", "seats"} else "right")
+    for node in result.nodes:
+        table.add_row(node.name, _seats(node), *_usage(node))
+    return table
+
+
+def _seats(node: NodeUsage) -> str:
+    """Name few seats, count many."""
+    if len(node.seats) <= 2:
+        return ", ".join(node.seats)
+    return f"{node.seats[0]} … {node.seats[-1]}"
+
+
+def _usage(node: NodeUsage) -> list[str]:
+    cpu = [node.cpu_percent_mean, node.cpu_percent_peak]
+    amounts = [
+        node.memory_mean_bytes,
+        node.memory_peak_bytes,
+        node.disk_read_bytes,
+        node.disk_written_bytes,
+    ]
+    return [
+        *("–" if each is None else f"{each:.0f} %" for each in cpu),
+        *("–" if each is None else f"{each / 1e6:,.1f} MB" for each in amounts),
+    ]
+
+
+def percent(share: float) -> str:
+    """Write a share of one as per cent."""
+    return f"{100 * share:.2f} %"

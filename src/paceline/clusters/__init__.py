@@ -1,0 +1,12 @@
+"""Clusters: where the processes of a run live. A new one is one file and one line here."""
+
+from paceline.description import Catalogue, Entry
+
+CLUSTERS = Catalogue(
+    "cluster",
+    "paceline.clusters.base:Cluster",
+    {
+        "local": Entry("paceline.clusters.local:Local"),
+        "inline": Entry("paceline.clusters.inline:Inline"),
+    },
+)

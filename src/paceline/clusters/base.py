@@ -1,0 +1,113 @@
+"""The seam every cluster is written behind: seats in, a crew out."""
+
+from __future__ import annotations
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, cast, final
+
+from paceline.comm.line import Line, SeatLine
+from paceline.description import Description
+
+if TYPE_CHECKING:
+    from paceline.comm.base import Channel
+
+Role = Literal["worker", "server", "monitor"]
+
+
+@final
+@dataclass(frozen=True)
+class Seat:
+    """A role on a node."""
+
+    role: Role
+    index: int
+    node: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.role}{self.index}"
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What a cluster is asked to start: the same entry function on every seat."""
+
+    run_dir: Path
+    run_key: bytes
+    """Sixteen random bytes that tell this run's messages from any other's."""
+    entry: str
+    """`module:function`; called with a `Berth` in each seat, returns its exit code."""
+    seats: Sequence[Seat]
+    threads: int
+    """How many threads each seat's arithmetic may use."""
+    spec: Any = None
+    """The live description, for a cluster that can hand it over without writing it down."""
+
+    def log_path(self, seat: Seat) -> Path:
+        return self.run_dir / "logs" / f"{seat.name}.log"
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Berth:
+    """What a seat's process knows when it begins: who it is, and whom it can talk to."""
+
+    seat: Seat
+    run_dir: Path
+    line: SeatLine
+    open_channel: Callable[[], Channel]
+    spec: Any = None
+
+
+@final
+@dataclass(frozen=True)
+class Departure:
+    """A seat whose process has ended."""
+
+    seat: str
+    reason: str
+    """Empty when it ended well."""
+
+
+class Crew(ABC):
+    """The started seats of one run. Owned by the driver's thread."""
+
+    lines: Mapping[str, Line]
+    """The driver's end of each seat's line."""
+
+    @abstractmethod
+    def departures(self) -> list[Departure]:
+        """Say which seats have ended since this was last asked; does not wait."""
+
+    @abstractmethod
+    def end(self) -> None:
+        """End every process that is still there, and return when they are gone. Idempotent."""
+
+
+class Cluster(Description, ABC):
+    """Where the processes of a run live. `start` makes it live.
+
+    Whatever way the driver ends, kill -9 included, every process the cluster started ends
+    within seconds and nothing of it stays behind.
+    """
+
+    def seats(self, num_workers: int, num_servers: int) -> list[Seat]:
+        """Give every seat a node: all on one, unless the cluster has several."""
+        workers = [Seat("worker", index, "node0") for index in range(num_workers)]
+        servers = [Seat("server", index, "node0") for index in range(num_servers)]
+        return [*workers, *servers, Seat("monitor", 0, "node0")]
+
+    @abstractmethod
+    def start(self, job: Job) -> Crew:
+        """Start every seat."""
+
+
+def entry_function(path: str) -> Callable[[Berth], int]:
+    """Import the function that a job's `entry` names."""
+    module, _, name = path.partition(":")
+    return cast("Callable[[Berth], int]", getattr(importlib.import_module(module), name))

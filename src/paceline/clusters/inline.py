@@ -1,0 +1,74 @@
+"""Everything in this process, a thread a seat: for a debugger, and for notebooks."""
+
+from __future__ import annotations
+
+import threading
+from typing import final
+
+from paceline.clusters.base import Berth, Cluster, Crew, Departure, Job, Seat, entry_function
+from paceline.comm.line import Line, SeatLine
+from paceline.comm.memory import Boxes, MemoryChannel, boxes_for
+
+_PATIENCE_S = 5.0
+
+
+@final
+class Inline(Cluster):
+    """Threads of this process.
+
+    Breakpoints work, and a class defined in a notebook can be used. Threads share torch's random
+    numbers and Python's lock, so it is no place to measure, and with several workers a model that
+    draws random numbers while training (dropout) does not repeat.
+    """
+
+    @property
+    def name(self) -> str:
+        return "inline"
+
+    def start(self, job: Job) -> Crew:
+        return _InlineCrew(job)
+
+
+@final
+class _InlineCrew(Crew):
+    def __init__(self, job: Job) -> None:
+        self._entry = entry_function(job.entry)
+        boxes = boxes_for([seat.name for seat in job.seats])
+        self.lines = {}
+        self._threads: dict[str, threading.Thread] = {}
+        self._codes: dict[str, int] = {}
+        for seat in job.seats:
+            mine, its = Line.pair()
+            self.lines[seat.name] = Line(mine)
+            arguments = (job, seat, SeatLine(Line(its)), boxes)
+            self._threads[seat.name] = threading.Thread(
+                target=self._sit, args=arguments, name=seat.name, daemon=True
+            )
+        for thread in self._threads.values():
+            thread.start()
+
+    def _sit(self, job: Job, seat: Seat, line: SeatLine, boxes: Boxes) -> None:
+        berth = Berth(
+            seat=seat,
+            run_dir=job.run_dir,
+            line=line,
+            open_channel=lambda: MemoryChannel(seat.name, boxes, line),
+            spec=job.spec,
+        )
+        self._codes[seat.name] = self._entry(berth)
+        line.close()
+
+    def departures(self) -> list[Departure]:
+        gone = [name for name, thread in self._threads.items() if not thread.is_alive()]
+        left = []
+        for name in gone:
+            del self._threads[name]
+            code = self._codes.get(name, 1)
+            left.append(Departure(name, f"exit code {code}" if code else ""))
+        return left
+
+    def end(self) -> None:
+        for line in self.lines.values():
+            line.close()
+        for thread in self._threads.values():
+            thread.join(_PATIENCE_S)

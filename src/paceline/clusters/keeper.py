@@ -1,0 +1,185 @@
+"""The keeper: imports torch once, forks the seats, and sees to it that none outlives the run.
+
+It holds a line to the driver and nothing else. When the driver ends, however it ends, the line
+reads end-of-file and the keeper kills the seats. Where the kernel allows, the keeper is init of
+a PID namespace, so that its own death, and a seat's stray children, are the kernel's business.
+"""
+
+from __future__ import annotations
+
+import faulthandler
+import gc
+import os
+import selectors
+import signal
+import socket
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from paceline.clusters import linux
+from paceline.clusters.base import Berth, Seat, entry_function
+from paceline.comm.line import Line, LineClosed, SeatLine
+
+Table = dict[str, Any]
+
+
+def main() -> None:
+    """Run as `python -m paceline.clusters.keeper FD`."""
+    line = Line(socket.socket(fileno=int(sys.argv[1])))
+    message = line.receive()
+    assert message is not None
+    job: Table = message["job"]
+    sys.path[:] = job["path"]
+    _become_init(job)
+    entry_function(job["entry"])  # imports torch, once for all
+    assert threading.active_count() == 1, "a thread does not survive a fork"
+    gc.collect()
+    gc.freeze()  # the collector then leaves the shared pages of the fork alone
+    wakeup = _wake_on_child()
+    sitting = {_fork(job, table, line): f"{table['role']}{table['index']}" for table in job["seats"]}
+    _close_lines(job)
+    try:
+        _watch(line, wakeup, sitting)
+    except LineClosed:
+        pass
+    _end(list(sitting))
+
+
+def _become_init(job: Table) -> None:
+    """Continue as the first process of a PID namespace, where that is allowed."""
+    if not linux.unshare(linux.CLONE_NEWPID):
+        linux.adopt_orphans()
+        return
+    child = os.fork()
+    if child:
+        _close_lines(job)
+        _, status = os.waitpid(child, 0)
+        os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
+    linux.die_with_parent()
+
+
+def _close_lines(job: Table) -> None:
+    """Only a seat itself may hold its line, or its end would go unnoticed."""
+    for table in job["seats"]:
+        os.close(table["line"])
+
+
+def _wake_on_child() -> socket.socket:
+    """Make a socket that becomes readable when a child has ended."""
+    reader, writer = socket.socketpair()
+    writer.setblocking(False)
+    reader.setblocking(False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
+    writer.detach()
+    return reader
+
+
+def _watch(line: Line, wakeup: socket.socket, sitting: dict[int, str]) -> None:
+    """Tell the driver of each seat that ends, until the driver is gone."""
+    with selectors.DefaultSelector() as selector:
+        selector.register(line, selectors.EVENT_READ)
+        selector.register(wakeup, selectors.EVENT_READ)
+        while True:
+            _reap(line, sitting)
+            for key, _ in selector.select():
+                if key.fileobj is wakeup:
+                    wakeup.recv(4096)
+                else:
+                    line.receive(timeout_s=0)
+
+
+def _reap(line: Line, sitting: dict[int, str]) -> None:
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return
+        if pid == 0:
+            return
+        if pid in sitting:
+            line.send("left", seat=sitting.pop(pid), reason=_reason(status))
+
+
+def _reason(status: int) -> str:
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        return f"killed by signal {-code} ({signal.Signals(-code).name})"
+    return f"exit code {code}" if code else ""
+
+
+def _end(pids: list[int]) -> None:
+    for pid in pids:
+        os.kill(pid, signal.SIGKILL)
+    # Strays of a seat were handed to us; in a PID namespace the kernel sees to them.
+    for child in _children():
+        os.kill(child, signal.SIGKILL)
+    deadline = time.monotonic() + 2
+    while time.monotonic() < deadline:
+        try:
+            os.waitpid(-1, 0)
+        except ChildProcessError:
+            return
+
+
+def _children() -> list[int]:
+    if os.getpid() == 1:
+        return []
+    text = Path(f"/proc/self/task/{linux.pid_seen_by_proc()}/children").read_text()
+    return [int(pid) for pid in text.split()]
+
+
+def _fork(job: Table, table: Table, line: Line) -> int:
+    """Fork one seat; returns its pid."""
+    pid = os.fork()
+    if pid:
+        return pid
+    code = 1
+    try:
+        linux.die_with_parent()
+        line.close()
+        signal.set_wakeup_fd(-1)
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        _write_to_log(table["log"])
+        code = _sit(job, table)
+    finally:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _write_to_log(path: str) -> None:
+    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    os.close(log)
+    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
+    faulthandler.enable()
+
+
+def _sit(job: Table, table: Table) -> int:
+    """Be the seat: learn who we are, then do what the job says."""
+    import torch
+
+    for other in job["seats"]:
+        if other is not table:
+            os.close(other["line"])
+    torch.set_num_threads(job["threads"])
+    seat = Seat(table["role"], table["index"], table["node"])
+    line = SeatLine(Line(socket.socket(fileno=table["line"])))
+    addresses = {f"{each['role']}{each['index']}": each["address"] for each in job["seats"]}
+
+    def open_channel() -> Any:
+        from paceline.comm.zmq import ZmqChannel
+
+        return ZmqChannel(seat.name, addresses, bytes.fromhex(job["run_key"]), line)
+
+    berth = Berth(seat=seat, run_dir=Path(job["run_dir"]), line=line, open_channel=open_channel)
+    return entry_function(job["entry"])(berth)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,104 @@
+"""Processes on this machine, forked by a keeper that has imported torch once."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from typing import final
+
+from paceline.clusters.base import Cluster, Crew, Departure, Job
+from paceline.comm.line import Line, LineClosed
+
+_PATIENCE_S = 5.0
+
+
+@final
+class Local(Cluster):
+    """One process a seat, on this machine."""
+
+    @property
+    def name(self) -> str:
+        return "local"
+
+    def start(self, job: Job) -> Crew:
+        return _LocalCrew(job)
+
+
+@final
+class _LocalCrew(Crew):
+    """Talks to the keeper, the one child; the seats are the keeper's children."""
+
+    def __init__(self, job: Job) -> None:
+        self.lines = {}
+        ends = {}
+        for seat in job.seats:
+            mine, ends[seat.name] = Line.pair()
+            self.lines[seat.name] = Line(mine)
+        keepers_mine, keepers_end = Line.pair()
+        self._keepers_line = Line(keepers_mine)
+        descriptors = [end.fileno() for end in ends.values()]
+        self._keeper = subprocess.Popen(
+            [sys.executable, "-m", "paceline.clusters.keeper", str(keepers_end.fileno())],
+            pass_fds=(keepers_end.fileno(), *descriptors),
+            stdin=subprocess.DEVNULL,
+            env=_quiet_environment(job.threads),
+            start_new_session=True,
+        )
+        self._keepers_line.send("job", job=_job_table(job, dict(zip(ends, descriptors))))
+        keepers_end.close()
+        for end in ends.values():
+            end.close()
+        self._sitting = {seat.name for seat in job.seats}
+
+    def departures(self) -> list[Departure]:
+        left: list[Departure] = []
+        try:
+            while self._sitting and (message := self._keepers_line.receive(timeout_s=0)):
+                self._sitting.discard(message["seat"])
+                left.append(Departure(message["seat"], message["reason"]))
+        except LineClosed:
+            left += [Departure(name, "its keeper is gone") for name in sorted(self._sitting)]
+            self._sitting.clear()
+        return left
+
+    def end(self) -> None:
+        # The keeper reads end-of-file and ends the seats; should it hang, its own end ends them.
+        self._keepers_line.close()
+        for line in self.lines.values():
+            line.close()
+        try:
+            self._keeper.wait(_PATIENCE_S)
+        except subprocess.TimeoutExpired:
+            self._keeper.kill()
+            self._keeper.wait()
+
+
+def _quiet_environment(threads: int) -> dict[str, str]:
+    """Keep BLAS and OpenMP from starting a thread a core in each of several processes."""
+    pools = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
+    return {**os.environ, **dict.fromkeys(pools, str(threads)), "OPENBLAS_NUM_THREADS": "1"}
+
+
+def _job_table(job: Job, descriptors: dict[str, int]) -> dict[str, object]:
+    # Abstract sockets: they have no file, so none is left when everything is killed.
+    key = job.run_key.hex()
+    seats = [
+        {
+            "role": seat.role,
+            "index": seat.index,
+            "node": seat.node,
+            "line": descriptors[seat.name],
+            "log": str(job.log_path(seat)),
+            "address": f"ipc://@paceline-{key}-{seat.name}",
+        }
+        for seat in job.seats
+    ]
+    return {
+        "run_dir": str(job.run_dir),
+        "run_key": key,
+        "entry": job.entry,
+        "threads": job.threads,
+        "path": sys.path,
+        "seats": seats,
+    }

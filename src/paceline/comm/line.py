@@ -1,0 +1,139 @@
+"""The line between a seat and the driver: small JSON messages over a socket pair.
+
+It carries the few words that steer a run (joined, start, evaluate, stop, failed) and a status a
+few times a second; parameters and gradients never pass here. When either end dies the other
+reads end-of-file, so nobody waits for a process that is gone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import select
+import socket
+from collections import deque
+from typing import Any, Final, final
+
+from paceline.errors import Aborted
+
+Message = dict[str, Any]
+MOST_BYTES: Final = 1 << 17
+
+
+class LineClosed(Exception):
+    """The process at the other end is gone."""
+
+
+@final
+class Line:
+    """One end of a line: a socket that keeps messages apart. Not safe for several threads."""
+
+    def __init__(self, end: socket.socket) -> None:
+        self._socket = end
+
+    @staticmethod
+    def pair() -> tuple[socket.socket, socket.socket]:
+        """Make both ends."""
+        return socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+    def fileno(self) -> int:
+        return self._socket.fileno()
+
+    def send(self, kind: str, **fields: Any) -> None:
+        """Send one message, waiting for room if there is none."""
+        self._send({"kind": kind, **fields}, flags=0)
+
+    def offer(self, kind: str, **fields: Any) -> None:
+        """Send a message that may be lost: a reader that does not read must not hold us up."""
+        with contextlib.suppress(BlockingIOError):
+            self._send({"kind": kind, **fields}, flags=socket.MSG_DONTWAIT)
+
+    def _send(self, message: Message, flags: int) -> None:
+        try:
+            self._socket.send(json.dumps(message, separators=(",", ":")).encode(), flags)
+        except BlockingIOError:
+            raise
+        except OSError as error:
+            raise LineClosed(str(error)) from error
+
+    def receive(self, timeout_s: float | None = None) -> Message | None:
+        """Wait for the next message; None when the time is up. Raises `LineClosed` at the end."""
+        if timeout_s is not None and not select.select([self._socket], [], [], timeout_s)[0]:
+            return None
+        try:
+            text = self._socket.recv(MOST_BYTES)
+        except OSError as error:
+            raise LineClosed(str(error)) from error
+        if not text:
+            raise LineClosed("end of file")
+        message: Message = json.loads(text)
+        return message
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+@final
+class SeatLine:
+    """A seat's end of its line: remembers what the driver said until somebody asks for it."""
+
+    def __init__(self, line: Line) -> None:
+        self._line = line
+        self._said: deque[Message] = deque()
+        self.stop_wanted = False
+        self.finished = False
+
+    def fileno(self) -> int:
+        """The descriptor to wait on beside others; call `poll` when it is readable."""
+        return self._line.fileno()
+
+    def send(self, kind: str, **fields: Any) -> None:
+        """Say something to the driver. Raises `Aborted` when it is gone."""
+        try:
+            self._line.send(kind, **fields)
+        except LineClosed:
+            raise Aborted("the driver is gone") from None
+
+    def offer(self, kind: str, **fields: Any) -> None:
+        """Say something that may be lost, without ever waiting."""
+        try:
+            self._line.offer(kind, **fields)
+        except LineClosed:
+            raise Aborted("the driver is gone") from None
+
+    def close(self) -> None:
+        self._line.close()
+
+    def poll(self) -> None:
+        """Take note of everything said so far. Raises `Aborted` when the run cannot go on."""
+        while self._take(timeout_s=0):
+            pass
+
+    def wait(self, *kinds: str) -> Message:
+        """Wait until one of the kinds of message has come, and return it."""
+        while True:
+            for message in self._said:
+                if message["kind"] in kinds:
+                    self._said.remove(message)
+                    return message
+            self._take(timeout_s=None)
+
+    def listen(self, timeout_s: float) -> Message | None:
+        """Give the oldest message that nobody has asked for; None when the time is up."""
+        if not self._said:
+            self._take(timeout_s)
+        return self._said.popleft() if self._said else None
+
+    def _take(self, timeout_s: float | None) -> bool:
+        try:
+            message = self._line.receive(timeout_s)
+        except LineClosed:
+            raise Aborted("the driver is gone") from None
+        if message is None:
+            return False
+        if message["kind"] == "abort":
+            raise Aborted(message["reason"])
+        self.stop_wanted |= message["kind"] == "stop"
+        self.finished |= message["kind"] == "finish"
+        self._said.append(message)
+        return True

@@ -1,0 +1,114 @@
+"""A channel between processes, over ZeroMQ: one mailbox a seat, one connection a correspondent."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Final, final
+
+import zmq
+
+from paceline.comm import wire
+from paceline.comm.base import Channel, Finished, Message
+from paceline.comm.line import SeatLine
+from paceline.errors import WireError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_log = logging.getLogger(__name__)
+
+# How many messages may wait for a slow receiver before the sender does.
+_WAITING_MESSAGES: Final = 16
+_LINGER_MS: Final = 1000
+
+
+@final
+class ZmqChannel(Channel):
+    """A mailbox bound at this seat's address; others are connected to when first written to."""
+
+    def __init__(self, name: str, addresses: Mapping[str, str], run: bytes, line: SeatLine) -> None:
+        self.name = name
+        self._addresses = addresses
+        self._run = run
+        self._line = line
+        self._context = zmq.Context()
+        self._inbox = self._socket(zmq.PULL)
+        self._inbox.bind(addresses[name])
+        self._outboxes: dict[str, zmq.Socket[bytes]] = {}
+        self._sequence = 0
+        self._poller = zmq.Poller()
+        self._poller.register(self._inbox, zmq.POLLIN)
+        self._poller.register(line.fileno(), zmq.POLLIN)
+
+    def _socket(self, kind: int) -> zmq.Socket[bytes]:
+        made = self._context.socket(kind)
+        made.set_hwm(_WAITING_MESSAGES)
+        made.setsockopt(zmq.LINGER, _LINGER_MS)
+        return made
+
+    def send(self, to: str, values: Tensor, tag: int = 0) -> None:
+        values = values.detach().contiguous()
+        header = wire.Header(
+            sender=self.name,
+            run=self._run,
+            sequence=self._sequence,
+            tag=tag,
+            dtype=str(values.dtype).removeprefix("torch."),
+            shape=tuple(values.shape),
+        )
+        self._sequence += 1
+        self.sent_bytes += values.nbytes
+        # bytes() copies: the caller may overwrite the tensor as soon as we return.
+        parts = [wire.encode(header), bytes(_memory_of(values))]
+        outbox = self._outbox(to)
+        while not outbox.poll(timeout=100, flags=zmq.POLLOUT):
+            self._line.poll()
+        outbox.send_multipart(parts)
+
+    def _outbox(self, to: str) -> zmq.Socket[bytes]:
+        if to not in self._outboxes:
+            outbox = self._socket(zmq.PUSH)
+            outbox.connect(self._addresses[to])
+            self._outboxes[to] = outbox
+        return self._outboxes[to]
+
+    def receive(self) -> Message:
+        while True:
+            ready = dict(self._poller.poll())
+            if self._inbox in ready:
+                message = self._read(self._inbox.recv_multipart(copy=False))
+                if message is not None:
+                    return message
+            elif self._line.fileno() in ready:
+                self._line.poll()
+                if self._line.finished:
+                    raise Finished
+
+    def _read(self, parts: list[zmq.Frame]) -> Message | None:
+        import torch
+
+        try:
+            if len(parts) != 2:
+                raise WireError(f"{len(parts)} parts, not 2")
+            head, values = parts
+            header = wire.decode(head.bytes, len(values.buffer), self._run)
+        except WireError as error:
+            self.dropped += 1
+            _log.warning("dropped a frame: %s", error)
+            return None
+        self.received_bytes += header.num_bytes
+        dtype = getattr(torch, header.dtype)
+        if not header.num_bytes:
+            return Message(header.sender, header.tag, torch.empty(header.shape, dtype=dtype))
+        flat = torch.frombuffer(bytearray(values.buffer), dtype=dtype)
+        return Message(header.sender, header.tag, flat.view(header.shape))
+
+    def close(self) -> None:
+        self._context.destroy(linger=_LINGER_MS)
+
+
+def _memory_of(values: Tensor) -> memoryview:
+    import torch
+
+    return memoryview(values.view(-1).view(torch.uint8).numpy())

@@ -1,0 +1,1 @@
+"""How a gradient comes to be."""

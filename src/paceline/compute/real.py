@@ -1,0 +1,34 @@
+"""Real gradients: forward and backward through autograd."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import final
+
+from torch import Tensor, nn
+
+from paceline.compute.base import Compute
+from paceline.replica import Replica
+
+Loss = Callable[[nn.Module, Sequence[Tensor]], Tensor]
+
+
+@final
+class Real(Compute):
+    """Calls `ready`, if given, for each parameter the moment back-propagation has finished it."""
+
+    def __init__(
+        self, loss: Loss, replica: Replica, ready: Callable[[nn.Parameter], None] | None
+    ) -> None:
+        self._loss = loss
+        self._model = replica.model
+        self._gradients = replica.gradients
+        if ready is not None:
+            for parameter in replica.places:
+                parameter.register_post_accumulate_grad_hook(ready)  # type: ignore[arg-type]
+
+    def gradients(self, batch: Sequence[Tensor]) -> float:
+        self._gradients.zero_()
+        loss = self._loss(self._model, batch)
+        loss.backward()  # type: ignore[no-untyped-call]
+        return loss.item()

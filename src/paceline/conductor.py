@@ -1,0 +1,328 @@
+"""Leads the seats of a run from joining to the end: a few words to each, none of them in a step.
+
+Phases: starting (seats join) -> training -> evaluating -> training … -> evaluating -> ending.
+Evaluation points are gates: every worker that still trains comes to rest there, worker 0
+evaluates, all clocks leave out the time from the last arrival to the release.
+"""
+
+from __future__ import annotations
+
+import math
+import selectors
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final, Literal, final
+
+from paceline.clusters.base import Departure, Seat
+from paceline.comm.line import Line, LineClosed, Message
+from paceline.measure.clock import Clock
+from paceline.sealing import Outcome
+from paceline.spec import RunSpec
+from paceline.workloads.order import Order
+
+Phase = Literal["starting", "training", "evaluating", "ending"]
+
+# How long seats have to write their last rows when a run ends early.
+_GRACE_S: Final = 5.0
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """What is known of a run while it goes on."""
+
+    phase: Phase
+    time_s: float
+    fraction: float | None
+    """How much of the run is done, where that can be told."""
+    left_s: float | None
+    global_steps: int | None
+    worker_steps: int
+    samples: int
+    steps_per_s: float | None
+    """Global steps; a run without them: steps of all workers together."""
+    loss: float | None
+    accuracy: float | None
+    nodes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The last sample of each node."""
+
+
+@final
+class Conductor:
+    """The state of one run, as its driver sees it."""
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        order: Order,
+        lines: Mapping[str, Line],
+        seats: Sequence[Seat],
+        outcome: Outcome,
+        began_s: float,
+    ) -> None:
+        self._spec = spec
+        self._order = order
+        self._lines = dict(lines)
+        self._seats = {seat.name: seat for seat in seats}
+        self._outcome = outcome
+        self._began_s = began_s
+        self._selector = selectors.DefaultSelector()
+        for name, line in lines.items():
+            self._selector.register(line, selectors.EVENT_READ, name)
+        self._phase: Phase = "starting"
+        self._pids: dict[str, int] = {}
+        self._training = {name for name, seat in self._seats.items() if seat.role == "worker"}
+        self._paused: dict[str, int] = {}
+        self._paused_from_s = 0.0
+        self._here = set(self._seats)
+        self._clock = Clock()
+        self._status: dict[str, Message] = {}
+        self._usage: dict[str, Message] = {}
+        self._progress = _Progress(spec, order)
+        self._deadline_s = math.inf
+        self._interrupted = False
+        self.failed_seat: str | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every seat has left, or those that are left had time enough to."""
+        return not self._here or time.monotonic() >= self._deadline_s
+
+    def attend(self, timeout_s: float) -> None:
+        """Hear what the seats have to say, for as long as `timeout_s` if they are silent."""
+        for key, _ in self._selector.select(timeout_s):
+            self._hear(key.data)
+
+    def left(self, departure: Departure) -> None:
+        """A seat's process has ended: well, or as the first thing that went wrong."""
+        name = departure.seat
+        while name in self._lines and self._hear(name):
+            pass  # its last words may say why
+        self._here.discard(name)
+        self._hang_up(name)
+        if departure.reason or self._phase != "ending":
+            self._fail(name, departure.reason or "ended before the run was over")
+
+    def interrupt(self) -> None:
+        """Stop after the current step and keep what there is; asked twice, stop at once."""
+        at_once = self._interrupted or self._phase == "starting"
+        self._interrupted = True
+        self._outcome.status, self._outcome.reason = "interrupted", "stopped by the user"
+        self._tell_all("stop")
+        self._deadline_s = 0.0 if at_once else time.monotonic() + _GRACE_S
+
+    def view(self) -> View:
+        """Sum up what is known now."""
+        status = self._status.values()
+        shared = [each["global_steps"] for each in status if each["global_steps"] is not None]
+        evaluations = self._outcome.evaluations
+        losses = [each["loss_mean"] for each in status]
+        return self._progress.view(
+            phase=self._phase,
+            time_s=self._clock.now_s(),
+            global_steps=max(shared, default=None),
+            worker_steps=sum(each["worker_steps"] for each in status),
+            samples=sum(each["samples"] for each in status),
+            loss=sum(losses) / len(losses) if losses else None,
+            accuracy=evaluations[-1].get("accuracy") if evaluations else None,
+            nodes=dict(self._usage),
+        )
+
+    def _hear(self, name: str) -> bool:
+        """Take one message of a seat, if there is one."""
+        try:
+            message = self._lines[name].receive(timeout_s=0)
+        except LineClosed:
+            self._hang_up(name)
+            return False
+        if message is None:
+            return False
+        kind = message.pop("kind")
+        getattr(self, f"_on_{kind}")(name, message)
+        return True
+
+    def _hang_up(self, name: str) -> None:
+        line = self._lines.pop(name, None)
+        if line is not None:
+            self._selector.unregister(line)
+
+    def _on_joined(self, name: str, message: Message) -> None:
+        self._pids[name] = message["pid"]
+        self._outcome.data = message.get("data") or self._outcome.data
+        if len(self._pids) == len(self._seats):
+            self._start()
+
+    def _start(self) -> None:
+        """Everyone is here: say go, and tell the monitors whom to watch."""
+        for name, seat in self._seats.items():
+            if seat.role == "monitor":
+                self._tell(name, "watch", pids=self._pids_on(seat.node))
+        start_s = time.monotonic()
+        self._clock.start(start_s)
+        self._outcome.startup_s = start_s - self._began_s
+        self._enter("training", start_s=start_s)
+        self._tell_workers("start", start_s=start_s)
+
+    def _pids_on(self, node: str) -> list[int]:
+        seats = self._seats.values()
+        names = [each.name for each in seats if each.node == node and each.role != "monitor"]
+        return sorted({self._pids[name] for name in names})
+
+    def _on_status(self, name: str, message: Message) -> None:
+        self._status[name] = message
+
+    def _on_usage(self, name: str, message: Message) -> None:
+        self._usage[self._seats[name].node] = message
+
+    def _on_watched(self, name: str, message: Message) -> None:
+        """A monitor has written its last row."""
+
+    def _on_paused(self, name: str, message: Message) -> None:
+        self._paused[name] = message["progress"]
+        self._evaluate_if_all_rest()
+
+    def _on_trained(self, name: str, message: Message) -> None:
+        self._outcome.totals[name] = message
+        self._training.discard(name)
+        self._evaluate_if_all_rest()
+
+    def _evaluate_if_all_rest(self) -> None:
+        if self._training != set(self._paused) or self.failed_seat is not None:
+            return
+        if self._interrupted and not self._training:
+            self._finish()
+            return
+        self._paused_from_s = time.monotonic()
+        self._enter("evaluating")
+        self._tell("worker0", "evaluate")
+
+    def _on_evaluated(self, name: str, message: Message) -> None:
+        paused_s = time.monotonic() - self._paused_from_s
+        self._outcome.evaluation_s += paused_s
+        self._clock.leave_out(paused_s)
+        totals = self._outcome.totals.values()
+        time_s = self._clock.now_s()
+        if not self._training:
+            time_s = max(each["train_s"] for each in totals)
+        progress = max((self._progress_of(each) for each in totals), default=0)
+        progress = max(self._paused.values(), default=progress)
+        row = {"time_s": time_s, "progress": progress, **message["metrics"]}
+        self._outcome.evaluations.append(row)
+        reached = self._target_is_reached(row)
+        if reached and self._outcome.seconds_to_target is None:
+            self._outcome.seconds_to_target = time_s
+        self._resume(paused_s, stop=reached or self._interrupted)
+
+    def _progress_of(self, totals: Message) -> int:
+        shared = totals["global_steps"]
+        return int(totals["worker_steps"] if shared is None else shared)
+
+    def _target_is_reached(self, metrics: Mapping[str, float]) -> bool:
+        accuracy, loss = self._spec.target_accuracy, self._spec.target_loss
+        if accuracy is None and loss is None:
+            return False
+        return (accuracy is None or metrics.get("accuracy", -math.inf) >= accuracy) and (
+            loss is None or metrics.get("loss", math.inf) <= loss
+        )
+
+    def _resume(self, paused_s: float, *, stop: bool) -> None:
+        if not self._training:
+            self._finish()
+            return
+        resting, self._paused = self._paused, {}
+        self._enter("training", paused_s=paused_s)
+        for name in resting:
+            self._tell(name, "resume", paused_s=paused_s, stop=stop)
+
+    def _finish(self) -> None:
+        """Training is over for all: let everyone go."""
+        if not self._interrupted:
+            self._outcome.status, self._outcome.reason = "finished", None
+        self._enter("ending")
+        self._tell_all("finish")
+
+    def _on_failed(self, name: str, message: Message) -> None:
+        self._fail(name, message["error"])
+
+    def _fail(self, name: str, reason: str) -> None:
+        """The first failure is the cause; the others are told of it and leave."""
+        if self.failed_seat is not None or self._interrupted:
+            return
+        self.failed_seat = name
+        self._outcome.status, self._outcome.reason = "failed", f"{name}: {reason}"
+        self._tell_all("abort", reason=f"{name} failed: {reason}")
+        self._deadline_s = time.monotonic() + _GRACE_S
+
+    def _enter(self, phase: Phase, **fields: float) -> None:
+        self._phase = phase
+        for name, seat in self._seats.items():
+            if seat.role == "monitor":
+                self._tell(name, "phase", phase=phase, **fields)
+
+    def _tell(self, name: str, kind: str, **fields: Any) -> None:
+        if name not in self._lines:
+            return
+        try:
+            self._lines[name].send(kind, **fields)
+        except LineClosed:
+            self._hang_up(name)
+
+    def _tell_all(self, kind: str, **fields: Any) -> None:
+        for name in list(self._lines):
+            self._tell(name, kind, **fields)
+
+    def _tell_workers(self, kind: str, **fields: Any) -> None:
+        for name, seat in self._seats.items():
+            if seat.role != "monitor":
+                self._tell(name, kind, **fields)
+
+
+@final
+class _Progress:
+    """Rates and the time left, from the last few seconds."""
+
+    def __init__(self, spec: RunSpec, order: Order) -> None:
+        self._spec = spec
+        self._order = order
+        self._seen: deque[tuple[float, int]] = deque(maxlen=30)
+
+    def view(self, *, time_s: float, worker_steps: int, **known: Any) -> View:
+        fraction = self._fraction(time_s, worker_steps, known["global_steps"])
+        shared = known["global_steps"]
+        steps = worker_steps if shared is None else shared
+        if known["phase"] == "training":
+            self._seen.append((time_s, steps))
+        left_s = time_s * (1 - fraction) / fraction if fraction else None
+        return View(
+            time_s=time_s,
+            worker_steps=worker_steps,
+            fraction=fraction,
+            left_s=left_s,
+            steps_per_s=self._rate(),
+            **known,
+        )
+
+    def _rate(self) -> float | None:
+        if len(self._seen) < 2:
+            return None
+        (first_s, first), (last_s, last) = self._seen[0], self._seen[-1]
+        return (last - first) / (last_s - first_s) if last_s > first_s else None
+
+    def _fraction(self, time_s: float, worker_steps: int, global_steps: int | None) -> float | None:
+        spec, order = self._spec, self._order
+        rows = worker_steps * order.batch
+        if spec.steps:
+            done = (global_steps or 0) / spec.steps
+        elif spec.seconds:
+            done = time_s / spec.seconds
+        elif spec.worker_steps:
+            done = worker_steps / (spec.worker_steps * spec.num_workers)
+        elif spec.samples:
+            done = rows / spec.samples
+        else:
+            assert spec.epochs is not None
+            per_epoch = order.steps_per_epoch * spec.num_workers
+            done = worker_steps / (spec.epochs * per_epoch)
+        return min(1.0, done)

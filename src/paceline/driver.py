@@ -1,0 +1,177 @@
+"""The driver: create the run, seat the processes, start them together, wait, seal.
+
+Read this file first, then `worker.py`: together they are the story of a run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import secrets
+import shutil
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final
+
+from paceline.clusters.base import Job
+from paceline.conductor import Conductor, View
+from paceline.description import Description
+from paceline.errors import Interrupted, Problem, RunError, SeatFailed, SpecError, StoreError
+from paceline.measure.environment import capture, steal_seconds, usable_cores
+from paceline.results import Facts, Result
+from paceline.runs import RunDir, create_run
+from paceline.sealing import Outcome, seal
+from paceline.spec import RunSpec
+from paceline.workloads.order import Order
+
+Watch = Callable[[View], None]
+
+DEFAULT_OUT: Final = Path("runs")
+_TICK_S: Final = 0.1
+
+
+def run(spec: RunSpec, *, out: Path | str = DEFAULT_OUT, watch: Watch | None = None) -> Result:
+    """Carry out a run and give its result.
+
+    Raises `SpecError`, `DataError` or `StoreError` before anything is started, and `SeatFailed`
+    or `Interrupted`, with the sealed run's result, after. `watch` is called about ten times a
+    second with what is known so far.
+    """
+    began_s, stolen_s = time.monotonic(), steal_seconds()
+    spec = spec.checked()
+    order = spec.check_data()
+    spec = _with_evaluations(spec, order)
+    facts = _facts(spec, order)
+    run_dir = create_run(
+        Path(out),
+        f"{_short(spec.workload.name)}-{_short(spec.strategy.name)}",
+        spec=spec.toml(),
+        facts=facts.table(),
+        environment=capture(),
+    )
+    _keep_source(run_dir, spec)
+    outcome = Outcome()
+    try:
+        failure = _carry_out(spec, order, run_dir, outcome, watch or (lambda _: None), began_s)
+    finally:
+        if stolen_s is not None:
+            outcome.steal_s = (steal_seconds() or stolen_s) - stolen_s
+        result = _seal(run_dir, facts, outcome)
+    if failure is not None:
+        failure.result = result
+        raise failure
+    return result
+
+
+def _carry_out(
+    spec: RunSpec,
+    order: Order,
+    run_dir: RunDir,
+    outcome: Outcome,
+    watch: Watch,
+    began_s: float,
+) -> RunError | None:
+    """Start the seats and lead them to the end; returns what went wrong, if anything did."""
+    seats = spec.cluster.seats(spec.num_workers, spec.strategy.num_servers)
+    if not spec.record.monitor:
+        seats = [seat for seat in seats if seat.role != "monitor"]
+    assert spec.threads is not None
+    job = Job(
+        run_dir=run_dir.path.resolve(),
+        run_key=secrets.token_bytes(16),
+        entry="paceline.worker:main",
+        seats=seats,
+        threads=spec.threads,
+        spec=spec,
+    )
+    outcome.status, outcome.reason = "failed", "it did not get to its end"
+    crew = spec.cluster.start(job)
+    try:
+        conductor = Conductor(spec, order, crew.lines, job.seats, outcome, began_s)
+        _warm_up()
+        while not conductor.is_over:
+            try:
+                conductor.attend(_TICK_S)
+                for departure in crew.departures():
+                    conductor.left(departure)
+                watch(conductor.view())
+            except KeyboardInterrupt:
+                conductor.interrupt()
+    finally:
+        crew.end()
+    return _failure(run_dir, outcome, conductor.failed_seat)
+
+
+def _warm_up() -> None:
+    """Import what sealing needs while the seats are still starting."""
+    import polars  # noqa: F401
+    from tensorboard.summary.writer import event_file_writer  # noqa: F401
+
+
+def _failure(run_dir: RunDir, outcome: Outcome, failed_seat: str | None) -> RunError | None:
+    if outcome.status == "finished":
+        return None
+    reason = outcome.reason or ""
+    if outcome.status == "interrupted":
+        return Interrupted(reason)
+    seat = failed_seat or "the run"
+    return SeatFailed(seat, reason.removeprefix(f"{seat}: "), run_dir.log_tail(seat))
+
+
+def _seal(run_dir: RunDir, facts: Facts, outcome: Outcome) -> Result:
+    try:
+        return seal(run_dir, facts, outcome)
+    except OSError as error:
+        why = f" (it ended as {outcome.status}: {outcome.reason})" if outcome.reason else ""
+        raise StoreError(f"{run_dir.path} cannot be sealed: {error}{why}") from error
+
+
+def _with_evaluations(spec: RunSpec, order: Order) -> RunSpec:
+    """A target is looked for once an epoch, unless the spec says how often."""
+    if spec.eval_every or (spec.target_accuracy is None and spec.target_loss is None):
+        return spec
+    return dataclasses.replace(spec, eval_every=order.steps_per_epoch)
+
+
+def _facts(spec: RunSpec, order: Order) -> Facts:
+    seats: dict[str, list[str]] = {}
+    for seat in spec.cluster.seats(spec.num_workers, spec.strategy.num_servers):
+        seats.setdefault(seat.node, [])
+        if seat.role != "monitor":
+            seats[seat.node].append(seat.name)
+    targets = {"accuracy": spec.target_accuracy, "loss": spec.target_loss}
+    wanted = [f"{name} {value:g}" for name, value in targets.items() if value is not None]
+    return Facts(
+        workload=spec.workload.name,
+        strategy=spec.strategy.name,
+        cluster=spec.cluster.name,
+        meaning=spec.strategy.meaning(spec.num_workers),
+        num_workers=spec.num_workers,
+        batch_size=order.batch,
+        seed=spec.seed,
+        target=" and ".join(wanted) or None,
+        seats=seats,
+        num_cores=dict.fromkeys(seats, usable_cores() or 1.0),
+        tensorboard=spec.record.tensorboard,
+    )
+
+
+def _short(name: str) -> str:
+    """Name a user's own part by its class, in a folder's name."""
+    return name.rpartition(":")[2]
+
+
+def _keep_source(run_dir: RunDir, spec: RunSpec) -> None:
+    """Keep the user's own files with the run: they may change tomorrow."""
+    for part in (spec.workload, spec.strategy, spec.cluster):
+        file = Path(part.name.rpartition(":")[0])
+        if file.suffix == ".py" and file.is_file():
+            run_dir.source.mkdir(exist_ok=True)
+            shutil.copy2(file, run_dir.source / file.name)
+        elif file.name.startswith("<") and spec.cluster.name != "inline":
+            raise SpecError([_no_file(part)])
+
+
+def _no_file(part: Description) -> Problem:
+    reason = "defined in an interactive session: save it in a file, or use the inline cluster"
+    return Problem("class", type(part).__name__, reason)

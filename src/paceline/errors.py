@@ -1,0 +1,90 @@
+"""Everything Paceline raises on purpose.
+
+PacelineError
+├── SpecError         what was asked for is wrong: every field at once       (exit code 2)
+├── DataError         a data file is missing, corrupt or of the wrong kind   (exit code 2)
+├── StoreError        a run directory cannot be read or written              (exit code 2)
+├── WireError         a frame that is not ours
+└── RunError          a run that had started did not finish                  (exit code 1)
+    ├── SeatFailed    one of its processes raised or died
+    ├── Aborted       told to a seat: another seat failed, or the run is over
+    └── Interrupted   somebody stopped it                                    (exit code 130)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
+
+
+class PacelineError(Exception):
+    """Base of every error a user can be expected to read."""
+
+    exit_code = 1
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One wrong field: where it is, what it held, and what it could have held."""
+
+    field: str
+    value: object
+    reason: str
+    choices: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        text = f"{self.field} = {self.value!r}: {self.reason}"
+        return f"{text} (choices: {', '.join(self.choices)})" if self.choices else text
+
+
+class SpecError(PacelineError):
+    """A run was described wrongly; lists every problem found, not only the first."""
+
+    exit_code = 2
+
+    def __init__(self, problems: Iterable[Problem]) -> None:
+        self.problems = tuple(problems)
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+class DataError(PacelineError):
+    """A data set or one of its files cannot be used; the message names the file."""
+
+    exit_code = 2
+
+
+class StoreError(PacelineError):
+    """A run directory cannot be created, read or written."""
+
+    exit_code = 2
+
+
+class WireError(PacelineError):
+    """Bytes that arrived are not a frame of ours, or not one we accept."""
+
+
+class RunError(PacelineError):
+    """A run that had started did not reach its end; it is sealed, and `result` tells of it."""
+
+    result: Any = None
+
+
+class SeatFailed(RunError):
+    """A process of the run raised or died; carries the tail of that process's log."""
+
+    def __init__(self, seat: str, reason: str, log_tail: str = "") -> None:
+        self.seat = seat
+        self.reason = reason
+        self.log_tail = log_tail
+        super().__init__(f"{seat} failed: {reason}")
+
+
+class Aborted(RunError):
+    """Raised inside a seat when the run cannot go on; names the seat that is the cause."""
+
+
+class Interrupted(RunError):
+    """The run was stopped from outside before its end."""
+
+    exit_code = 130

@@ -1,0 +1,228 @@
+"""What a run ran on, so that its numbers can be judged later: a run's `environment.json`.
+
+Everything here is read from /proc, /sys and the installed packages' metadata; torch is not
+imported. No part may stop a run: what cannot be told is None.
+"""
+
+from __future__ import annotations
+
+import os
+import platform
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from functools import partial
+from importlib import metadata
+from pathlib import Path
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+PACKAGES = (
+    "paceline",
+    "torch",
+    "numpy",
+    "pyzmq",
+    "polars",
+    "psutil",
+    "pydantic",
+    "safetensors",
+    "ray",
+)
+
+GIT_TIMEOUT_S = 2.0
+# One command tells commit and changes. No optional locks, or we would write to the index of
+# somebody else's repository; no fsmonitor, or a repository's setting would start a program.
+GIT_STATUS = (
+    *("git", "--no-optional-locks", "-c", "core.fsmonitor=false"),
+    *("status", "--porcelain=v2", "--branch", "--untracked-files=no"),
+)
+
+
+def capture() -> dict[str, Any]:
+    """Describe this machine, process and source tree; every value is JSON-able, unknown is None."""
+    return {
+        "captured_at_utc": datetime.now(UTC).isoformat(timespec="milliseconds"),
+        "command": list(sys.orig_argv),
+        "hostname": _or_none(socket.gethostname),
+        "kernel": _or_none(platform.release),
+        "virtualisation": _or_none(_virtualisation),
+        "versions": {"python": platform.python_version()} | {p: _version(p) for p in PACKAGES},
+        "cpu": {
+            "model": _or_none(_cpu_model),
+            "physical_cores": _or_none(_num_physical_cores),
+            "logical_cores": os.cpu_count(),
+            "affinity": _or_none(lambda: sorted(os.sched_getaffinity(0))),
+            "quota_cores": quota_cores(),
+            "usable_cores": usable_cores(),
+        },
+        "memory": {
+            "total_bytes": memory_bytes("MemTotal"),
+            "available_bytes": memory_bytes("MemAvailable"),
+        },
+        "load_average": _or_none(lambda: list(os.getloadavg())),
+        "steal": {
+            "jiffies": _or_none(lambda: _cpu_jiffies()[7]),
+            "percent_since_boot": _or_none(_steal_percent),
+        },
+        "tcp_congestion_control": _or_none(
+            lambda: _read("/proc/sys/net/ipv4/tcp_congestion_control")
+        ),
+        "git": {
+            "directory": _or_none(lambda: _git_state(Path.cwd())),
+            "paceline": _or_none(_checkout_state),
+        },
+    }
+
+
+def steal_seconds() -> float | None:
+    """CPU time the hypervisor gave to others since boot, summed over cores; take differences."""
+    return _or_none(lambda: _cpu_jiffies()[7] / os.sysconf("SC_CLK_TCK"))
+
+
+def usable_cores() -> float | None:
+    """How many cores this process may keep busy: the lower of its affinity and its quota."""
+    allowed = _or_none(lambda: len(os.sched_getaffinity(0))) or os.cpu_count()
+    limits = [float(limit) for limit in (allowed, quota_cores()) if limit is not None]
+    return min(limits, default=None)
+
+
+def quota_cores() -> float | None:
+    """The lowest CPU quota of this process's cgroups, in cores; None where there is none."""
+    quotas = [_or_none(partial(_quota_of, folder)) for folder in cpu_cgroups()]
+    return min((quota for quota in quotas if quota is not None), default=None)
+
+
+def cpu_cgroups() -> list[Path]:
+    """The cgroup folders that can cap this process's CPU, innermost first; v1 where mounted."""
+    return _or_none(lambda: list(_cpu_cgroups())) or []
+
+
+def memory_bytes(field: str) -> int | None:
+    """One field of /proc/meminfo, for example MemTotal."""
+    return _or_none(lambda: _meminfo(field))
+
+
+def _or_none(part: Callable[[], T]) -> T | None:
+    try:
+        return part()
+    except Exception:  # noqa: BLE001 - a machine we cannot read must not stop the run on it
+        return None
+
+
+def _read(path: str | Path) -> str:
+    return Path(path).read_text(encoding="utf-8", errors="replace").strip()
+
+
+def _version(package: str) -> str | None:
+    return _or_none(lambda: metadata.version(package))
+
+
+def _cpu_model() -> str | None:
+    fields = ("model name", "Model", "cpu model")  # x86; some ARM boards; MIPS
+    for line in _read("/proc/cpuinfo").splitlines():
+        name, _, value = line.partition(":")
+        if name.strip() in fields:
+            return value.strip()
+    return platform.processor() or None
+
+
+def _num_physical_cores() -> int | None:
+    """Cores without their hyper-threads: threads of one core name the same set of siblings."""
+    lists = Path("/sys/devices/system/cpu").glob("cpu[0-9]*/topology/thread_siblings_list")
+    return len({_read(path) for path in lists}) or None
+
+
+def _meminfo(field: str) -> int:
+    for line in _read("/proc/meminfo").splitlines():
+        if line.startswith(f"{field}:"):
+            return int(line.split()[1]) * 1024
+    raise KeyError(field)
+
+
+def _cpu_jiffies() -> list[int]:
+    """user, nice, system, idle, iowait, irq, softirq, steal of all cores together, since boot."""
+    return [int(field) for field in _read("/proc/stat").split(maxsplit=9)[1:9]]
+
+
+def _steal_percent() -> float:
+    jiffies = _cpu_jiffies()
+    return round(100 * jiffies[7] / sum(jiffies), 3)
+
+
+def _virtualisation() -> str | None:
+    """What /sys calls the machine; failing that, whether the CPU says a hypervisor is there."""
+    for path in ("/sys/hypervisor/type", "/sys/class/dmi/id/sys_vendor"):
+        told = _or_none(partial(_read, path))
+        if told:
+            product = _or_none(lambda: _read("/sys/class/dmi/id/product_name"))
+            return f"{told} {product}" if product else told
+    return "hypervisor of unknown kind" if " hypervisor " in _read("/proc/cpuinfo") else None
+
+
+def _cpu_cgroups() -> Iterator[Path]:
+    """From our own cgroup up to the top of its mount: a quota anywhere on that path binds us."""
+    kind, inner = _own_cpu_cgroup()
+    root, mount = _cgroup_mount(kind)
+    relative = os.path.relpath(inner, root)
+    # Outside the mounted part (a container without a cgroup namespace): its top is all we see.
+    folder = mount if relative.startswith("..") else mount / relative
+    while folder != mount.parent:
+        if folder.is_dir():
+            yield folder
+        folder = folder.parent
+
+
+def _own_cpu_cgroup() -> tuple[str, str]:
+    """(controller, path): controller is "cpu" on cgroup v1 and "" on v2."""
+    lines = [line.split(":", 2) for line in _read("/proc/self/cgroup").splitlines()]
+    paths = {name: path for _, names, path in lines for name in names.split(",")}
+    return ("cpu", paths["cpu"]) if "cpu" in paths else ("", paths[""])
+
+
+def _cgroup_mount(controller: str) -> tuple[str, Path]:
+    """(the cgroup that is mounted, where): see mountinfo in proc(5) for the fields."""
+    for line in _read("/proc/self/mountinfo").splitlines():
+        before, _, after = line.partition(" - ")
+        root, mount = before.split()[3:5]
+        fstype, _, options = after.split(maxsplit=2)
+        is_v1 = fstype == "cgroup" and controller in options.split(",")
+        if is_v1 if controller else fstype == "cgroup2":
+            return root, Path(mount)
+    raise FileNotFoundError(f"cgroup mount of controller {controller!r}")
+
+
+def _quota_of(folder: Path) -> float | None:
+    if (folder / "cpu.max").exists():
+        quota, period = _read(folder / "cpu.max").split()
+    elif (folder / "cpu.cfs_quota_us").exists():
+        quota, period = (_read(folder / f"cpu.cfs_{name}_us") for name in ("quota", "period"))
+    else:
+        return None
+    return None if quota in {"max", "-1"} else int(quota) / int(period)
+
+
+def _checkout_state() -> dict[str, Any] | None:
+    """State of the repository this file is developed in; an installed copy has none."""
+    checkout = Path(__file__).resolve().parents[3]
+    return _git_state(checkout) if (checkout / ".git").exists() else None
+
+
+def _git_state(folder: Path) -> dict[str, Any] | None:
+    """Commit (None before the first) and whether tracked files differ from it."""
+    # Without GIT_*: inside a git hook they would make git answer for another folder.
+    told = subprocess.run(
+        GIT_STATUS,
+        cwd=folder,
+        env={name: value for name, value in os.environ.items() if not name.startswith("GIT_")},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=GIT_TIMEOUT_S,
+        check=True,
+        text=True,
+    ).stdout.splitlines()
+    commit = next(line.split()[2] for line in told if line.startswith("# branch.oid "))
+    dirty = any(not line.startswith("#") for line in told)
+    return {"commit": None if commit == "(initial)" else commit, "dirty": dirty}

@@ -1,0 +1,70 @@
+"""One monitor a node: what the node's seats use, sampled twice a second from outside them."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any, final
+
+from paceline.comm.line import Message, SeatLine
+from paceline.measure.clock import Clock
+from paceline.measure.processes import Sampler, Usage, own_pid
+
+
+def watch_node(line: SeatLine, rows: Path, interval_s: float) -> None:
+    """Be a node's monitor until the run is over: wait to be told the pids, then sample."""
+    line.send("joined", pid=own_pid())
+    pids: list[int] = line.wait("watch")["pids"]
+    with rows.open("a", buffering=1) as file:
+        monitor = _Monitor(Sampler(pids))
+        due_s = time.monotonic()
+        while not line.finished:
+            due_s += interval_s
+            while (left_s := due_s - time.monotonic()) > 0 and not line.finished:
+                monitor.hear(line.listen(left_s))
+            row = monitor.row()
+            if row is not None:
+                file.write(json.dumps(row, separators=(",", ":")) + "\n")
+                line.offer("usage", **row)
+    line.send("watched")
+
+
+@final
+class _Monitor:
+    """Turns counters into rates, and knows which phase of the run it is looking at."""
+
+    def __init__(self, sampler: Sampler) -> None:
+        self._sampler = sampler
+        self._clock = Clock()
+        self._phase = "starting"
+        self._phase_changed = False
+        self._last: Usage = sampler.sample()
+        self._last_s = time.monotonic()
+
+    def hear(self, message: Message | None) -> None:
+        """Follow the driver's word on what the workers are doing."""
+        if message is None or message["kind"] != "phase":
+            return
+        if "start_s" in message:
+            self._clock.start(message["start_s"])
+        self._clock.leave_out(message.get("paused_s", 0.0))
+        self._phase = message["phase"]
+        self._phase_changed = True
+
+    def row(self) -> dict[str, Any] | None:
+        """Sample once. A row that covers two phases is marked as mixed."""
+        now_s, usage = time.monotonic(), self._sampler.sample()
+        elapsed_s, cpu_s = now_s - self._last_s, usage.cpu_s - self._last.cpu_s
+        self._last_s, self._last = now_s, usage
+        mixed, self._phase_changed = self._phase_changed, False
+        if elapsed_s <= 0:
+            return None
+        return {
+            "time_s": round(self._clock.now_s(), 6),
+            "phase": "mixed" if mixed else self._phase,
+            "cpu_percent": 100 * cpu_s / elapsed_s,
+            "memory_bytes": usage.memory_bytes,
+            "disk_read_bytes": usage.disk_read_bytes,
+            "disk_written_bytes": usage.disk_written_bytes,
+        }

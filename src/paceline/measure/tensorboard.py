@@ -1,0 +1,62 @@
+"""A run's rows as TensorBoard events, under the tags people look for."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+Row = dict[str, Any]
+Point = tuple[str, float, int, float]  # tag, value, step, training second
+
+
+def write_events(
+    folder: Path, steps: list[Row], nodes: list[Row], evaluations: list[Row]
+) -> None:
+    """Write one sub-folder a worker, a node, and one for the evaluations."""
+    for seat in dict.fromkeys(row["seat"] for row in steps):
+        _write(folder / seat, _worker_points([row for row in steps if row["seat"] == seat]))
+    for node in dict.fromkeys(row["node"] for row in nodes):
+        _write(folder / node, _node_points([row for row in nodes if row["node"] == node]))
+    if evaluations:
+        _write(folder / "evaluation", _evaluation_points(evaluations))
+
+
+def _worker_points(rows: list[Row]) -> Iterable[Point]:
+    before_s, before_steps = 0.0, 0
+    for row in rows:
+        step = row["worker_steps"] if row["global_steps"] is None else row["global_steps"]
+        now_s = row["time_s"]
+        yield "loss", row["loss_mean"], step, now_s
+        if now_s > before_s:
+            rate = (step - before_steps) / (now_s - before_s)
+            yield "global_step/sec", rate, step, now_s
+        before_s, before_steps = now_s, step
+
+
+def _node_points(rows: list[Row]) -> Iterable[Point]:
+    for number, row in enumerate(rows):
+        for key, value in row.items():
+            if key not in {"node", "phase", "time_s"} and value is not None:
+                yield f"node/{key}", value, number, row["time_s"]
+
+
+def _evaluation_points(rows: list[Row]) -> Iterable[Point]:
+    for row in rows:
+        for key, value in row.items():
+            if key not in {"time_s", "progress", "samples"}:
+                yield key if key == "accuracy" else f"test/{key}", value, row["progress"], row["time_s"]
+
+
+def _write(folder: Path, points: Iterable[Point]) -> None:
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import Summary
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+    start_s = time.time()
+    writer = EventFileWriter(str(folder), max_queue_size=1000, flush_secs=120)
+    for tag, value, step, second in points:
+        summary = Summary(value=[Summary.Value(tag=tag, simple_value=value)])
+        writer.add_event(Event(wall_time=start_s + second, step=step, summary=summary))
+    writer.close()

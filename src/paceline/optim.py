@@ -1,0 +1,196 @@
+"""Optimizers, applied to any stretch, or any rows, of a parameter tensor.
+
+A server updates a chunk as soon as that chunk's gradients are in, a worker updates everything
+at once, a sparse step touches a few rows, and all must do the same arithmetic. So an optimizer
+here is one function of (parameters, state, gradient, number of the update), where torch's own
+want whole tensors and count for themselves. The arithmetic is torch's: tests compare the two.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, final
+
+from annotated_types import Ge, Lt
+
+from paceline.description import Catalogue, Description, Entry, NotNegative, Positive
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Fraction = Annotated[float, Ge(0), Lt(1)]
+
+OPTIMIZERS = Catalogue(
+    "optimizer",
+    "paceline.optim:Optimizer",
+    {
+        "sgd": Entry("paceline.optim:Sgd"),
+        "adam": Entry("paceline.optim:Adam"),
+        "adamw": Entry("paceline.optim:AdamW"),
+        "adagrad": Entry("paceline.optim:Adagrad"),
+    },
+)
+
+
+class Optimizer(Description, ABC):
+    """How a gradient changes parameters."""
+
+    lr: Positive = 0.01
+    weight_decay: NotNegative = 0.0
+
+    @property
+    @abstractmethod
+    def num_states(self) -> int:
+        """How many numbers are remembered for each parameter."""
+
+    @abstractmethod
+    def step(
+        self, parameters: Tensor, states: Sequence[Tensor], gradient: Tensor, number: int
+    ) -> None:
+        """Carry out update `number` (from 1 on) in place; `gradient` may be overwritten."""
+
+
+@final
+class Update:
+    """An optimizer and the state that goes with one parameter tensor, which it changes in place."""
+
+    def __init__(self, optimizer: Optimizer, parameters: Tensor) -> None:
+        self.optimizer = optimizer
+        self.parameters = parameters
+        self.states = [parameters.new_zeros(parameters.shape) for _ in range(optimizer.num_states)]
+
+    def apply(self, gradient: Tensor, number: int, start: int = 0) -> None:
+        """Update the stretch that begins at `start` and is as long as `gradient`."""
+        if len(gradient) == len(self.parameters):
+            self.optimizer.step(self.parameters, self.states, gradient, number)
+            return
+        stretch = slice(start, start + len(gradient))
+        states = [state[stretch] for state in self.states]
+        self.optimizer.step(self.parameters[stretch], states, gradient, number)
+
+    def apply_rows(self, rows: Tensor, gradient: Tensor, number: int) -> None:
+        """Update the rows named, each of which must be named once; others are not touched."""
+        touched = self.parameters.index_select(0, rows)
+        states = [state.index_select(0, rows) for state in self.states]
+        self.optimizer.step(touched, states, gradient, number)
+        self.parameters.index_copy_(0, rows, touched)
+        for state, changed in zip(self.states, states, strict=True):
+            state.index_copy_(0, rows, changed)
+
+
+@final
+class Sgd(Optimizer):
+    """Stochastic gradient descent, plain or with momentum, Polyak's or Nesterov's."""
+
+    momentum: Fraction = 0.0
+    nesterov: bool = False
+
+    @property
+    def name(self) -> str:
+        return "sgd"
+
+    @property
+    def num_states(self) -> int:
+        return 1 if self.momentum else 0
+
+    def step(
+        self, parameters: Tensor, states: Sequence[Tensor], gradient: Tensor, number: int
+    ) -> None:
+        del number
+        if self.weight_decay:
+            gradient.add_(parameters, alpha=self.weight_decay)
+        if self.momentum:
+            velocity = states[0].mul_(self.momentum).add_(gradient)
+            gradient = gradient.add_(velocity, alpha=self.momentum) if self.nesterov else velocity
+        parameters.add_(gradient, alpha=-self.lr)
+
+
+def _adam_step(
+    adam: Adam | AdamW,
+    parameters: Tensor,
+    states: Sequence[Tensor],
+    gradient: Tensor,
+    number: int,
+) -> None:
+    mean, square = states
+    mean.lerp_(gradient, 1 - adam.beta1)
+    square.mul_(adam.beta2).addcmul_(gradient, gradient, value=1 - adam.beta2)
+    correction = math.sqrt(1 - adam.beta2**number)
+    divisor = (square.sqrt() / correction).add_(adam.eps)
+    parameters.addcdiv_(mean, divisor, value=-adam.lr / (1 - adam.beta1**number))
+
+
+@final
+class Adam(Optimizer):
+    """Adam (Kingma and Ba, 2015); weight decay is added to the gradient."""
+
+    lr: Positive = 1e-3
+    beta1: Fraction = 0.9
+    beta2: Fraction = 0.999
+    eps: Positive = 1e-8
+
+    @property
+    def name(self) -> str:
+        return "adam"
+
+    @property
+    def num_states(self) -> int:
+        return 2
+
+    def step(
+        self, parameters: Tensor, states: Sequence[Tensor], gradient: Tensor, number: int
+    ) -> None:
+        if self.weight_decay:
+            gradient.add_(parameters, alpha=self.weight_decay)
+        _adam_step(self, parameters, states, gradient, number)
+
+
+@final
+class AdamW(Optimizer):
+    """Adam with decoupled weight decay (Loshchilov and Hutter, 2019)."""
+
+    lr: Positive = 1e-3
+    weight_decay: NotNegative = 0.01
+    beta1: Fraction = 0.9
+    beta2: Fraction = 0.999
+    eps: Positive = 1e-8
+
+    @property
+    def name(self) -> str:
+        return "adamw"
+
+    @property
+    def num_states(self) -> int:
+        return 2
+
+    def step(
+        self, parameters: Tensor, states: Sequence[Tensor], gradient: Tensor, number: int
+    ) -> None:
+        parameters.mul_(1 - self.lr * self.weight_decay)
+        _adam_step(self, parameters, states, gradient, number)
+
+
+@final
+class Adagrad(Optimizer):
+    """Adagrad (Duchi, Hazan and Singer, 2011)."""
+
+    eps: Positive = 1e-10
+
+    @property
+    def name(self) -> str:
+        return "adagrad"
+
+    @property
+    def num_states(self) -> int:
+        return 1
+
+    def step(
+        self, parameters: Tensor, states: Sequence[Tensor], gradient: Tensor, number: int
+    ) -> None:
+        del number
+        if self.weight_decay:
+            gradient.add_(parameters, alpha=self.weight_decay)
+        total = states[0].addcmul_(gradient, gradient, value=1)
+        parameters.addcdiv_(gradient, total.sqrt().add_(self.eps), value=-self.lr)

@@ -1,0 +1,71 @@
+"""A worker's copy of the model, its parameters and gradients each one stretch of memory."""
+
+from __future__ import annotations
+
+from typing import final
+
+import torch
+from torch import Tensor, nn
+
+from paceline.errors import Problem, SpecError
+
+
+@final
+class Rows(nn.Module):
+    """A table of parameters of which each batch touches few rows.
+
+    It holds no table: `window` has the rows of the current batch, put there before the forward
+    pass by whoever keeps the table, and is where their gradients appear. A batch names rows by
+    their position in the window.
+    """
+
+    window: Tensor
+
+    def __init__(self, num_rows: int, width: int = 1) -> None:
+        super().__init__()
+        self.num_rows = num_rows
+        self.width = width
+        self.register_buffer("window", torch.zeros(0, width), persistent=False)
+
+    def forward(self, positions: Tensor, weights: Tensor) -> Tensor:
+        """Sum the named rows of each sample, each times its weight."""
+        return nn.functional.embedding_bag(
+            positions, self.window, mode="sum", per_sample_weights=weights
+        )
+
+
+@final
+class Replica:
+    """A model whose parameters lie one after the other in one vector, and so do its gradients.
+
+    Strategies then move, add and apply plain stretches of memory; the model sees its parameters
+    as views of it. The order is that of `model.parameters()`, parameters that need no gradient
+    left out.
+    """
+
+    def __init__(self, model: nn.Module, dtype: torch.dtype = torch.float32) -> None:
+        self.model = model.to(dtype)
+        trained = {k: p for k, p in model.named_parameters() if p.requires_grad}
+        odd = [name for name, parameter in trained.items() if parameter.dtype != dtype]
+        if odd:
+            reason = f"parameters that are not {dtype}"
+            raise SpecError([Problem("workload.model", ", ".join(odd), reason)])
+        num_values = sum(parameter.numel() for parameter in trained.values())
+        self.parameters = torch.empty(num_values, dtype=dtype)
+        self.gradients = torch.zeros(num_values, dtype=dtype)
+        self.places: dict[nn.Parameter, slice] = {}
+        start = 0
+        for parameter in trained.values():
+            place = slice(start, start + parameter.numel())
+            self._move(parameter, place)
+            self.places[parameter] = place
+            start = place.stop
+        self.table = next((each for each in model.modules() if isinstance(each, Rows)), None)
+
+    def _move(self, parameter: nn.Parameter, place: slice) -> None:
+        """Make a parameter and its gradient views of the two vectors, strides kept."""
+        layout = (parameter.shape, parameter.stride())
+        values = self.parameters[place].as_strided(*layout, storage_offset=place.start)
+        values.copy_(parameter.data)
+        parameter.data = values
+        parameter.grad = self.gradients[place].as_strided(*layout, storage_offset=place.start)

@@ -1,0 +1,140 @@
+"""What is known of a run when it is over: result.json, and `--json`."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any, Literal, Self, final
+
+Status = Literal["finished", "failed", "interrupted"]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class NodeUsage:
+    """What one node used while training; None where it was not measured."""
+
+    name: str
+    seats: tuple[str, ...]
+    cpu_percent_mean: float | None = None
+    """Of one core: two busy cores are 200."""
+    cpu_percent_peak: float | None = None
+    cpu_node_percent_mean: float | None = None
+    """Of all cores the node has."""
+    memory_mean_bytes: int | None = None
+    memory_peak_bytes: int | None = None
+    net_sent_bytes: int | None = None
+    net_received_bytes: int | None = None
+    packets_sent: int | None = None
+    packets_received: int | None = None
+    disk_read_bytes: int | None = None
+    disk_written_bytes: int | None = None
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class WorkerTotals:
+    """What one worker did."""
+
+    name: str
+    worker_steps: int
+    samples: int
+    train_s: float
+    load_s: float | None = None
+    compute_s: float | None = None
+    exchange_s: float | None = None
+    sent_bytes: int = 0
+    received_bytes: int = 0
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """What is known of a run before it starts; kept beside it, so that anyone can seal it."""
+
+    workload: str
+    strategy: str
+    cluster: str
+    meaning: str
+    """What is computed, in words."""
+    num_workers: int
+    batch_size: int
+    seed: int
+    target: str | None
+    seats: dict[str, list[str]]
+    """Workers and servers by node."""
+    num_cores: dict[str, float]
+    """Cores by node."""
+    tensorboard: bool
+
+    def table(self) -> dict[str, Any]:
+        return dataclasses.asdict(self)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """The outcome of a run."""
+
+    run: str
+    """The path of its directory."""
+    status: Status
+    reason: str | None = None
+    """Why it did not finish."""
+    workload: str
+    strategy: str
+    cluster: str
+    meaning: str
+    """What was computed, in words."""
+    data: str | None = None
+    num_workers: int
+    batch_size: int
+    seed: int
+    global_steps: int | None = None
+    """Updates of the shared parameters; None where nothing is shared."""
+    worker_steps: int = 0
+    """Mini-batches of all workers together."""
+    samples: int = 0
+    train_s: float | None = None
+    steps_per_s: float | None = None
+    worker_steps_per_s: float | None = None
+    samples_per_s: float | None = None
+    steady_samples_per_s: float | None = None
+    """The same with the first tenth of the time left out."""
+    final_loss: float | None = None
+    """Mean training loss over the last tenth of the steps."""
+    test_accuracy: float | None = None
+    test_loss: float | None = None
+    test_metrics: dict[str, float] = dataclasses.field(default_factory=dict)
+    target: str | None = None
+    seconds_to_target: float | None = None
+    evaluation_s: float = 0.0
+    startup_s: float | None = None
+    """From the start of the command's work to the start of training."""
+    steal_s: float | None = None
+    """Processor time that the machine's host gave to others meanwhile."""
+    warnings: tuple[str, ...] = ()
+    nodes: tuple[NodeUsage, ...] = ()
+    workers: tuple[WorkerTotals, ...] = ()
+
+    def table(self) -> dict[str, Any]:
+        """Give all as plain values, for JSON."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_table(cls, table: dict[str, Any]) -> Self:
+        """Read what `table` gave; fields of a later version are left aside."""
+        known = _known(cls, table)
+        known["nodes"] = tuple(NodeUsage(**_known(NodeUsage, each)) for each in table["nodes"])
+        workers = table.get("workers", ())
+        known["workers"] = tuple(WorkerTotals(**_known(WorkerTotals, each)) for each in workers)
+        return cls(**known)
+
+
+def _known(cls: type, table: dict[str, Any]) -> dict[str, Any]:
+    names = {field.name for field in dataclasses.fields(cls)}
+    return {
+        key: tuple(value) if isinstance(value, list) else value
+        for key, value in table.items()
+        if key in names
+    }

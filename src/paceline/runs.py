@@ -1,0 +1,196 @@
+"""The run directory: the only place that knows its files' names.
+
+    runs/20261115-204512-logistic-mnist-single-3fa9c1/
+      spec.toml           what was asked for, every field
+      environment.json    the machine, versions, git state
+      source/             the user's own workload or strategy, as it was
+      driver.json         which process runs it, and its facts; removed by the seal
+      records/            rows as they are written, one file a process; removed by the seal
+      logs/               what each seat printed
+      steps.parquet       time, loss and spans of every worker     (from records/)
+      nodes.parquet       CPU, memory, disk, network of every node (from records/)
+      evaluations.parquet accuracy on the test rows
+      losses.parquet      every mini-batch's loss, where asked for
+      model.safetensors   the final parameters
+      tensorboard/        the same as TensorBoard events
+      result.json         the seal: written last, and nothing is written after it
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import secrets
+import shutil
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final, final
+
+from paceline.errors import StoreError
+
+# Freed just before the seal is written, so that a run which filled the disk can still say so.
+_BALLAST_BYTES: Final = 1 << 18
+
+
+@final
+class RunDir:
+    """One run's directory, by the names of its parts."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.spec = path / "spec.toml"
+        self.environment = path / "environment.json"
+        self.source = path / "source"
+        self.driver = path / "driver.json"
+        self.records = path / "records"
+        self.logs = path / "logs"
+        self.steps = path / "steps.parquet"
+        self.nodes = path / "nodes.parquet"
+        self.evaluations = path / "evaluations.parquet"
+        self.losses = path / "losses.parquet"
+        self.model = path / "model.safetensors"
+        self.tensorboard = path / "tensorboard"
+        self.result = path / "result.json"
+        self._ballast = path / ".ballast"
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def is_sealed(self) -> bool:
+        return self.result.exists()
+
+    def seat_records(self, seat: str) -> Path:
+        return self.records / f"{seat}.jsonl"
+
+    def seat_losses(self, seat: str) -> Path:
+        return self.records / f"{seat}.f32"
+
+    def read_result(self) -> dict[str, Any]:
+        """Read the seal."""
+        return self._read_json(self.result)
+
+    def read_environment(self) -> dict[str, Any]:
+        return self._read_json(self.environment)
+
+    def log_tail(self, seat: str, num_lines: int = 15) -> str:
+        """Give the last lines that a seat printed."""
+        try:
+            text = (self.logs / f"{seat}.log").read_text(errors="replace")
+        except OSError:
+            return ""
+        return "\n".join(text.splitlines()[-num_lines:])
+
+    def seal(self, result: dict[str, Any]) -> None:
+        """Write the result; from then on the run is never changed."""
+        assert not self.is_sealed
+        self.free_ballast()
+        write_atomically(self.result, json.dumps(result, indent=2, allow_nan=False) + "\n")
+        with contextlib.suppress(OSError):
+            self.driver.unlink(missing_ok=True)
+            shutil.rmtree(self.records, ignore_errors=True)
+
+    def free_ballast(self) -> None:
+        """Give back the space kept for the seal."""
+        self._ballast.unlink(missing_ok=True)
+
+    def driver_is_alive(self) -> bool:
+        """Say whether the process that runs this run is still there."""
+        try:
+            noted = self._read_json(self.driver)
+        except StoreError:
+            return False
+        return bool(noted.get("start") == _start_of(int(noted["pid"])))
+
+    def _read_json(self, path: Path) -> dict[str, Any]:
+        try:
+            content = json.loads(path.read_text())
+        except (OSError, ValueError) as error:
+            raise StoreError(f"{path} cannot be read: {error}") from error
+        if not isinstance(content, dict):
+            raise StoreError(f"{path} does not hold a JSON object")
+        return content
+
+    def read_facts(self) -> dict[str, Any]:
+        """Read what the driver noted before it started anything."""
+        facts: dict[str, Any] = self._read_json(self.driver)["facts"]
+        return facts
+
+    def lay_out(self, spec: str, facts: dict[str, Any], environment: dict[str, Any]) -> None:
+        """Write what is known before anything starts."""
+        self.records.mkdir()
+        self.logs.mkdir()
+        driver = {"pid": os.getpid(), "start": _start_of(os.getpid()), "facts": facts}
+        write_atomically(self.driver, json.dumps(driver))
+        write_atomically(self.spec, spec)
+        write_atomically(self.environment, json.dumps(environment, indent=2) + "\n")
+        with self._ballast.open("wb") as ballast:
+            os.posix_fallocate(ballast.fileno(), 0, _BALLAST_BYTES)
+
+
+def create_run(
+    out: Path, label: str, *, spec: str, facts: dict[str, Any], environment: dict[str, Any]
+) -> RunDir:
+    """Make a new run directory below `out`. Leaves nothing there when it cannot be written."""
+    moment = time.strftime("%Y%m%d-%H%M%S")
+    run = RunDir(out / f"{moment}-{label}-{secrets.token_hex(3)}")
+    try:
+        run.path.mkdir(parents=True)
+        run.lay_out(spec, facts, environment)
+    except OSError as error:
+        shutil.rmtree(run.path, ignore_errors=True)
+        raise StoreError(f"no run can be written in {out}: {error.strerror or error}") from error
+    return run
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a file whole or not at all: beside it first, then renamed."""
+    beside = path.with_name(f".{path.name}.tmp")
+    try:
+        with beside.open("w") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def all_runs(out: Path) -> Iterator[RunDir]:
+    """Yield the runs below a folder, oldest first."""
+    if not out.is_dir():
+        return
+    for path in sorted(out.iterdir()):
+        if (path / "spec.toml").is_file():
+            yield RunDir(path)
+
+
+def find_run(wanted: str, out: Path) -> RunDir:
+    """Find a run by its path, by any part of its name that only it has, or as `last`."""
+    path = Path(wanted)
+    if (path / "spec.toml").is_file():
+        return RunDir(path)
+    runs = list(all_runs(out))
+    if wanted == "last" and runs:
+        return runs[-1]
+    matching = [run for run in runs if wanted in run.name]
+    if len(matching) == 1:
+        return matching[0]
+    if matching:
+        names = ", ".join(run.name for run in matching[:5])
+        raise StoreError(f"run = {wanted!r}: {len(matching)} runs in {out} match: {names}, …")
+    raise StoreError(f"run = {wanted!r}: no such run in {out}; `paceline ls` lists them")
+
+
+def _start_of(pid: int) -> str | None:
+    """When a process began: with its number, that names it for as long as the machine is up."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    except OSError:
+        return None
+    return f"{boot} {stat.rpartition(')')[2].split()[19]}"

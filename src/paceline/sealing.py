@@ -1,0 +1,251 @@
+"""The end of a run: rows become Parquet and TensorBoard files, and a result is made of them.
+
+Everything is made from what the processes wrote themselves, so a run whose driver was killed can
+be sealed by whoever finds it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, final
+
+from paceline.measure.tensorboard import write_events
+from paceline.results import Facts, NodeUsage, Result, Status, WorkerTotals
+from paceline.runs import RunDir
+
+Row = dict[str, Any]
+
+# The part of the steps that `final_loss` is the mean of, and the part of the time that a steady
+# rate leaves out.
+_TENTH: Final = 0.1
+
+
+@final
+@dataclass(kw_only=True)
+class Outcome:
+    """How a run went, as far as only its driver knows."""
+
+    status: Status = "finished"
+    reason: str | None = None
+    data: str | None = None
+    totals: dict[str, Row] = field(default_factory=dict)
+    """What each worker said of itself when it had trained."""
+    evaluations: list[Row] = field(default_factory=list)
+    seconds_to_target: float | None = None
+    evaluation_s: float = 0.0
+    startup_s: float | None = None
+    steal_s: float | None = None
+    warnings: list[str] = field(default_factory=list)
+
+
+def seal(run: RunDir, facts: Facts, outcome: Outcome) -> Result:
+    """Write everything that is kept of a run, and last its result."""
+    run.free_ballast()
+    workers = [f"worker{index}" for index in range(facts.num_workers)]
+    steps = [{"seat": seat, **row} for seat in workers for row in _rows_of(run, seat)]
+    nodes = [{"node": node, **row} for node in facts.seats for row in _rows_of(run, node)]
+    _write_parquet(run.steps, steps)
+    _write_parquet(run.nodes, nodes)
+    _write_parquet(run.evaluations, outcome.evaluations)
+    _write_losses(run, workers)
+    if facts.tensorboard:
+        write_events(run.tensorboard, steps, nodes, outcome.evaluations)
+    result = _result(run, facts, outcome, steps, nodes)
+    run.seal(result.table())
+    return result
+
+
+def seal_abandoned(run: RunDir) -> Result:
+    """Seal a run whose driver is gone."""
+    facts = Facts(**run.read_facts())
+    return seal(run, facts, Outcome(status="interrupted", reason="its driver was killed"))
+
+
+def _rows_of(run: RunDir, seat: str) -> Iterator[Row]:
+    """Read a process's rows; the last may be cut off where the process was killed."""
+    try:
+        text = run.seat_records(seat).read_text()
+    except FileNotFoundError:
+        return
+    for line in text.splitlines():
+        try:
+            yield json.loads(line)
+        except ValueError:
+            return
+
+
+def _write_parquet(path: Path, rows: list[Row]) -> None:
+    import polars
+
+    if rows:
+        _written_beside(path, polars.DataFrame(rows, infer_schema_length=None).write_parquet)
+
+
+def _write_losses(run: RunDir, workers: list[str]) -> None:
+    """Join the losses of every mini-batch, where they were kept."""
+    import numpy as np
+    import polars
+
+    frames = []
+    for seat in workers:
+        path = run.seat_losses(seat)
+        if path.exists():
+            usable_bytes = path.stat().st_size // 4 * 4
+            losses = np.frombuffer(path.read_bytes()[:usable_bytes], dtype=np.float32)
+            steps = np.arange(1, len(losses) + 1)
+            frames.append(polars.DataFrame({"worker_step": steps, "loss": losses}))
+            frames[-1].insert_column(0, polars.lit(seat).alias("seat"))
+    if frames:
+        _written_beside(run.losses, polars.concat(frames).write_parquet)
+
+
+def _written_beside(path: Path, write: Callable[[Path], object]) -> None:
+    beside = path.with_name(f".{path.name}.tmp")
+    try:
+        write(beside)
+        beside.replace(path)
+    except BaseException:
+        beside.unlink(missing_ok=True)
+        raise
+
+
+def _result(
+    run: RunDir, facts: Facts, outcome: Outcome, steps: list[Row], nodes: list[Row]
+) -> Result:
+    workers = tuple(_worker_totals(name, outcome, steps) for name in _worker_names(facts))
+    train_s = max((each.train_s for each in workers), default=0.0) or None
+    shared = [row["global_steps"] for row in [*steps, *outcome.totals.values()]]
+    global_steps = max((each for each in shared if each is not None), default=None)
+    worker_steps = sum(each.worker_steps for each in workers)
+    samples = sum(each.samples for each in workers)
+    last = outcome.evaluations[-1] if outcome.evaluations else {}
+    metrics = {key: _finite(value) for key, value in last.items() if key in _metrics(last)}
+    final_loss = _final_loss(steps, workers, outcome)
+    if steps and final_loss is None:
+        outcome.warnings.append("the loss is not a finite number")
+    return Result(
+        run=str(run.path),
+        status=outcome.status,
+        reason=outcome.reason,
+        workload=facts.workload,
+        strategy=facts.strategy,
+        cluster=facts.cluster,
+        meaning=facts.meaning,
+        data=outcome.data,
+        num_workers=facts.num_workers,
+        batch_size=facts.batch_size,
+        seed=facts.seed,
+        global_steps=global_steps,
+        worker_steps=worker_steps,
+        samples=samples,
+        train_s=train_s,
+        steps_per_s=_rate(global_steps, train_s),
+        worker_steps_per_s=_rate(worker_steps, train_s),
+        samples_per_s=_rate(samples, train_s),
+        steady_samples_per_s=_steady_rate(steps, train_s),
+        final_loss=final_loss,
+        test_accuracy=metrics.get("accuracy"),
+        test_loss=metrics.get("loss"),
+        test_metrics={key: value for key, value in metrics.items() if value is not None},
+        target=facts.target,
+        seconds_to_target=outcome.seconds_to_target,
+        evaluation_s=outcome.evaluation_s,
+        startup_s=outcome.startup_s,
+        steal_s=outcome.steal_s,
+        warnings=tuple(outcome.warnings),
+        nodes=tuple(_node_usage(name, facts, nodes) for name in facts.seats),
+        workers=workers,
+    )
+
+
+def _worker_names(facts: Facts) -> list[str]:
+    return [f"worker{index}" for index in range(facts.num_workers)]
+
+
+def _metrics(evaluation: Row) -> set[str]:
+    return set(evaluation) - {"time_s", "progress", "samples"}
+
+
+def _worker_totals(name: str, outcome: Outcome, steps: list[Row]) -> WorkerTotals:
+    """What a worker said at its end, or else what its rows say."""
+    rows = [row for row in steps if row["seat"] == name]
+    last = rows[-1] if rows else {"worker_steps": 0, "samples": 0, "time_s": 0.0}
+    said = outcome.totals.get(name, {})
+    spans = {key: sum(row[key] for row in rows) for key in ("load_s", "compute_s", "exchange_s")}
+    return WorkerTotals(
+        name=name,
+        worker_steps=said.get("worker_steps", last["worker_steps"]),
+        samples=said.get("samples", last["samples"]),
+        train_s=said.get("train_s", last["time_s"]),
+        sent_bytes=said.get("sent_bytes", 0),
+        received_bytes=said.get("received_bytes", 0),
+        **(spans if rows else {}),
+    )
+
+
+def _final_loss(
+    steps: list[Row], workers: tuple[WorkerTotals, ...], outcome: Outcome
+) -> float | None:
+    """Average the training loss over the last tenth of each worker's steps."""
+    enough = {each.name: (1 - _TENTH) * each.worker_steps for each in workers}
+    tail = [row for row in steps if row["worker_steps"] >= enough[row["seat"]]]
+    if not tail:
+        said = [row["last_loss"] for row in outcome.totals.values()]
+        return _finite(sum(said) / len(said)) if said else None
+    total = sum(row["loss_mean"] * row["count"] for row in tail)
+    return _finite(total / sum(row["count"] for row in tail))
+
+
+def _steady_rate(steps: list[Row], train_s: float | None) -> float | None:
+    """Samples a second of all workers, the first tenth of the time left out."""
+    if not train_s:
+        return None
+    rate = 0.0
+    for seat in {row["seat"] for row in steps}:
+        rows = [row for row in steps if row["seat"] == seat]
+        late = [row for row in rows if row["time_s"] >= _TENTH * train_s]
+        elapsed_s = late[-1]["time_s"] - late[0]["time_s"] if late else 0.0
+        if elapsed_s <= 0:
+            return None
+        rate += (late[-1]["samples"] - late[0]["samples"]) / elapsed_s
+    return rate or None
+
+
+def _node_usage(name: str, facts: Facts, nodes: list[Row]) -> NodeUsage:
+    rows = [row for row in nodes if row["node"] == name and row["phase"] == "training"]
+    if not rows:  # a run too short for a whole sample of training
+        rows = [row for row in nodes if row["node"] == name and row["phase"] == "mixed"]
+    usage = NodeUsage(name=name, seats=tuple(facts.seats[name]))
+    if not rows:
+        return usage
+    cpu = [row["cpu_percent"] for row in rows]
+    memory = [row["memory_bytes"] for row in rows]
+    mean = sum(cpu) / len(cpu)
+    return NodeUsage(
+        name=name,
+        seats=usage.seats,
+        cpu_percent_mean=mean,
+        cpu_percent_peak=max(cpu),
+        cpu_node_percent_mean=mean / facts.num_cores[name],
+        memory_mean_bytes=round(sum(memory) / len(memory)),
+        memory_peak_bytes=max(memory),
+        disk_read_bytes=_growth(rows, "disk_read_bytes"),
+        disk_written_bytes=_growth(rows, "disk_written_bytes"),
+    )
+
+
+def _growth(rows: list[Row], key: str) -> int | None:
+    first, last = rows[0][key], rows[-1][key]
+    return None if first is None or last is None else last - first
+
+
+def _rate(amount: float | None, train_s: float | None) -> float | None:
+    return amount / train_s if amount is not None and train_s else None
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

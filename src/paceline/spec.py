@@ -1,0 +1,232 @@
+"""RunSpec: everything a run is, checked before anything starts, lossless as TOML."""
+
+from __future__ import annotations
+
+import dataclasses
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal, Self, final
+
+from annotated_types import Gt, Le
+
+from paceline.clusters import CLUSTERS
+from paceline.clusters.base import Cluster
+from paceline.clusters.local import Local
+from paceline.description import Catalogue, Count, Description, Positive, build
+from paceline.errors import DataError, Problem, SpecError
+from paceline.measure.environment import usable_cores
+from paceline.optim import OPTIMIZERS, Optimizer
+from paceline.strategies import STRATEGIES
+from paceline.strategies.base import Strategy
+from paceline.strategies.local import Single
+from paceline.workloads import WORKLOADS
+from paceline.workloads.base import Workload
+from paceline.workloads.order import Order
+
+PARTS: Final[dict[str, Catalogue]] = {
+    "workload": WORKLOADS,
+    "strategy": STRATEGIES,
+    "cluster": CLUSTERS,
+    "optimizer": OPTIMIZERS,
+}
+LENGTHS: Final = ("steps", "worker_steps", "samples", "epochs", "seconds")
+
+
+@final
+class Record(Description):
+    """What is written down while a run goes on."""
+
+    loss: Literal["rows", "all"] = "rows"
+    """`all` keeps the loss of every mini-batch beside the rows."""
+    interval_s: Positive = 0.1
+    monitor_s: Positive = 0.5
+    monitor: bool = True
+    steps: bool = True
+    """Whether workers write rows at all; without, a result has only totals."""
+    model: bool = True
+    tensorboard: bool = True
+
+    @property
+    def name(self) -> str:
+        return "record"
+
+
+@final
+class RunSpec(Description):
+    """One run: what is trained, how, where, for how long, and what is kept of it."""
+
+    workload: Workload
+    strategy: Strategy = Single()
+    cluster: Cluster = Local()
+    optimizer: Optimizer | None = None
+    """The workload's own, unless given."""
+    record: Record = Record()
+
+    num_workers: Count = 1
+    batch: Count | Literal["all"] | None = None
+    """Rows a worker takes a step; `all` is its whole share of the data."""
+    steps: Count | None = None
+    worker_steps: Count | None = None
+    samples: Count | None = None
+    epochs: Count | None = None
+    seconds: Positive | None = None
+    target_accuracy: Annotated[float, Gt(0), Le(1)] | None = None
+    target_loss: Positive | None = None
+    eval_every: Count | None = None
+    eval_samples: Count | None = None
+    seed: Annotated[int, Le(2**31 - 1)] = 0
+    dtype: Literal["float32", "float64"] = "float32"
+    threads: Count | None = None
+    """Threads of arithmetic a worker; what the cores allow, unless given."""
+
+    @property
+    def name(self) -> str:
+        return "run"
+
+    @classmethod
+    def from_table(cls, table: Mapping[str, Any]) -> Self:
+        """Build and check a spec; raises `SpecError` with all that is wrong, field by field."""
+        values = dict(table)
+        problems: list[Problem] = []
+        for part in PARTS:
+            try:
+                if part in values:
+                    values[part] = _build_part(part, values)
+            except SpecError as error:
+                problems += error.problems
+                del values[part]
+        try:
+            values["record"] = build(Record, _unnamed(values.get("record", {})), "record")
+        except SpecError as error:
+            problems += error.problems
+            del values["record"]
+        return cls._assemble(values, problems, given=set(table))
+
+    @classmethod
+    def _assemble(cls, values: Mapping[str, Any], problems: list[Problem], given: set[str]) -> Self:
+        try:
+            spec = build(cls, _unnamed(values), "")
+        except SpecError as error:
+            # A part that was given but is wrong was named already.
+            problems += [
+                each for each in error.problems if not (each.value is None and each.field in given)
+            ]
+        if problems:
+            raise SpecError(problems)
+        return spec.completed()
+
+    @classmethod
+    def read(cls, path: Path) -> Self:
+        """Read a TOML file."""
+        return cls.from_table(read_toml(path))
+
+    def toml(self) -> str:
+        """Write every field, defaults too."""
+        import tomli_w
+
+        return tomli_w.dumps(_plain(self))
+
+    def checked(self) -> Self:
+        """Check a spec that was made in Python as one read from a file is checked."""
+        table = _plain(self) | {
+            part: value for part in PARTS if (value := getattr(self, part)) is not None
+        }
+        return self.from_table(table)
+
+    def completed(self) -> Self:
+        """Fill in what the workload decides and what was left open."""
+        lengths = {} if any(getattr(self, each) for each in LENGTHS) else {"epochs": 1}
+        return dataclasses.replace(
+            self,
+            optimizer=self.optimizer or self.workload.default_optimizer,
+            batch=self.batch or self.workload.default_batch,
+            threads=self.threads or max(1, int((usable_cores() or 1) // self.num_workers)),
+            **lengths,
+        )
+
+    def problems(self) -> Iterator[Problem]:
+        given = [each for each in LENGTHS if getattr(self, each) is not None]
+        for extra in given[1:]:
+            reason = f"{given[0]} is given too: one says how long"
+            yield Problem(extra, getattr(self, extra), reason, LENGTHS)
+        if self.steps and not self.strategy.counts_steps:
+            reason = f"{self.strategy.name} shares no parameters, so it has no global steps"
+            yield Problem("steps", self.steps, reason, LENGTHS[1:])
+        yield from self.strategy.group_problems(self.num_workers)
+
+    def check_data(self) -> Order:
+        """Look at the data: is it there, and are there rows enough? Returns the order of rows."""
+        try:
+            num_rows = self.workload.num_rows()
+        except DataError:
+            raise
+        except Exception as error:
+            reason = f"its data cannot be read: {type(error).__name__}: {error}"
+            raise SpecError([Problem("workload", self.workload.name, reason)]) from error
+        if num_rows < self.num_workers:
+            reason = f"more workers than the {num_rows} rows of {self.workload.name}"
+            raise SpecError([Problem("num_workers", self.num_workers, reason)])
+        batch = num_rows // self.num_workers if self.batch == "all" else self.batch
+        assert isinstance(batch, int)
+        if batch * self.num_workers > num_rows:
+            reason = (
+                f"times {self.num_workers} workers is more than the {num_rows} rows "
+                f"of {self.workload.name}"
+            )
+            raise SpecError([Problem("batch", self.batch, reason)])
+        return Order(
+            num_rows=num_rows, num_workers=self.num_workers, batch=batch, seed=self.seed
+        )
+
+
+def read_toml(path: Path) -> dict[str, Any]:
+    """Read a spec's TOML file as plain values."""
+    try:
+        return tomllib.loads(path.read_text())
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise SpecError([Problem("spec", str(path), f"cannot be read: {error}")]) from error
+
+
+def _build_part(part: str, values: Mapping[str, Any]) -> Any:
+    """Build one part from its table; a live description is checked, an optimizer is completed."""
+    value = values[part]
+    if isinstance(value, Description):
+        return build(type(value), _unnamed(value.table()), part)
+    if isinstance(value, str):
+        value = {"name": value}
+    if not isinstance(value, Mapping):
+        choices = tuple(PARTS[part].entries)
+        raise SpecError([Problem(part, value, "neither a name nor a table", choices)])
+    if part == "optimizer":
+        value = _with_defaults_of(values.get("workload"), value)
+    return PARTS[part].build(value)
+
+
+def _with_defaults_of(workload: object, table: Mapping[str, Any]) -> dict[str, Any]:
+    """`--lr 0.1` alone keeps the rest of the workload's own optimizer."""
+    if not isinstance(workload, Workload):
+        return {"name": "sgd", **table}
+    own = workload.default_optimizer.table()
+    return {**own, **table} if table.get("name", own["name"]) == own["name"] else dict(table)
+
+
+def _unnamed(table: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in table.items() if key != "name"}
+
+
+def _plain(spec: RunSpec) -> dict[str, Any]:
+    """Every field as TOML can hold it; None is left out, its default being None."""
+    table: dict[str, Any] = {}
+    parts: dict[str, Any] = {}
+    for key, value in _unnamed(spec.table()).items():
+        if isinstance(value, Description):
+            parts[key] = {name: _scalar(each) for name, each in value.table().items()}
+        else:
+            table[key] = value
+    parts["record"] = _unnamed(parts["record"])
+    return table | parts
+
+
+def _scalar(value: object) -> object:
+    return str(value) if isinstance(value, Path) else value

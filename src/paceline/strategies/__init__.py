@@ -1,0 +1,12 @@
+"""Strategies: how gradients meet parameters. A new one is one file and one line here."""
+
+from paceline.description import Catalogue, Entry
+
+STRATEGIES = Catalogue(
+    "strategy",
+    "paceline.strategies.base:Strategy",
+    {
+        "single": Entry("paceline.strategies.local:Single"),
+        "solo": Entry("paceline.strategies.local:Solo"),
+    },
+)

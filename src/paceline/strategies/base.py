@@ -1,0 +1,108 @@
+"""The seam every strategy is written behind: seats, a member in each worker, perhaps servers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, final
+
+from paceline.description import Description
+from paceline.errors import Problem
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from paceline.comm.base import Channel
+    from paceline.optim import Optimizer
+    from paceline.replica import Replica
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """What a strategy's process is told about itself and the others."""
+
+    rank: int
+    """Which worker this is, or which server, from 0 on."""
+    num_workers: int
+    num_servers: int
+    replica: Replica
+    """The model with its initial values, the same in every process."""
+    optimizer: Optimizer
+    channel: Channel
+    """Messages to and from the other seats, by name: `worker0`, `server0`."""
+
+
+class Member(ABC):
+    """A worker's part in a strategy: takes its gradients, gives it new parameters.
+
+    Made and used by one thread. After `exchange` returns, `replica.parameters` is what the next
+    gradient is computed on, and `replica.gradients` may be overwritten.
+    """
+
+    overlaps: ClassVar[bool] = False
+    """Whether `ready` is to be called for each parameter as its gradient is finished."""
+
+    global_steps: int | None = 0
+    """Updates of the parameters so far, as this worker knows; None where nothing is shared."""
+
+    def ready(self, parameter: nn.Parameter) -> None:
+        """Take note that one parameter's gradient is final, in back-propagation order."""
+
+    def pull(self, rows: Tensor) -> None:
+        """Bring the named rows of the model's table into its window, before the forward pass."""
+        raise NotImplementedError(f"{type(self).__name__} does not keep a table of rows")
+
+    @abstractmethod
+    def exchange(self, *, last: bool) -> bool:
+        """Turn this worker's gradients into new parameters.
+
+        `last` says that this worker wishes to stop after this step. Returns whether it must:
+        workers that step together have to agree, or the others would wait for ever.
+        """
+
+    def refresh(self) -> None:
+        """Bring the replica to the newest parameters, before they are evaluated or saved."""
+
+    def table_values(self) -> Tensor | None:
+        """Give the whole table of rows, for saving, where this worker has it."""
+        return None
+
+    def close(self) -> None:
+        """Let go of whatever the member holds."""
+
+
+class Strategy(Description, ABC):
+    """How gradients meet parameters. `join` makes it live in a worker, `serve` in a server."""
+
+    equals_single: ClassVar[bool] = False
+    """Whether N workers at batch B give what one worker gives at batch N times B."""
+
+    repeats: ClassVar[bool] = False
+    """Whether two runs with one seed give the same parameters to the bit."""
+
+    counts_steps: ClassVar[bool] = True
+    """Whether there are global steps: updates of parameters that all workers share."""
+
+    @property
+    def num_servers(self) -> int:
+        """How many server seats it wants."""
+        return 0
+
+    def meaning(self, num_workers: int) -> str:
+        """Say in a few words what was computed; printed with every result."""
+        return f"{self.name}, {num_workers} workers"
+
+    def group_problems(self, num_workers: int) -> Iterator[Problem]:
+        """Say what is wrong with running it with so many workers."""
+        del num_workers
+        yield from ()
+
+    @abstractmethod
+    def join(self, place: Place) -> Member:
+        """Become a worker."""
+
+    def serve(self, place: Place) -> None:
+        """Be a server, until the channel says that the run is over."""
+        raise NotImplementedError(f"{self.name} has no servers")

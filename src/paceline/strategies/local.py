@@ -1,0 +1,92 @@
+"""Training without any exchange: one worker, or several that know nothing of each other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, ClassVar, final
+
+from paceline.errors import Problem
+from paceline.optim import Update
+from paceline.strategies.base import Member, Place, Strategy
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@final
+class Single(Strategy):
+    """One worker: the reference every other strategy is compared with."""
+
+    equals_single: ClassVar[bool] = True
+    repeats: ClassVar[bool] = True
+
+    @property
+    def name(self) -> str:
+        return "single"
+
+    def meaning(self, num_workers: int) -> str:
+        del num_workers
+        return "one worker"
+
+    def group_problems(self, num_workers: int) -> Iterator[Problem]:
+        if num_workers != 1:
+            reason = "single means one worker; solo runs several without exchange"
+            yield Problem("num_workers", num_workers, reason)
+
+    def join(self, place: Place) -> Member:
+        return _Alone(place, shared=True)
+
+
+@final
+class Solo(Strategy):
+    """Every worker for itself, no exchange: the bound that computing alone sets to the others."""
+
+    repeats: ClassVar[bool] = True
+    counts_steps: ClassVar[bool] = False
+
+    @property
+    def name(self) -> str:
+        return "solo"
+
+    def meaning(self, num_workers: int) -> str:
+        return f"{num_workers} workers, each for itself"
+
+    def join(self, place: Place) -> Member:
+        return _Alone(place, shared=False)
+
+
+@final
+class _Alone(Member):
+    """A worker that applies its own gradients to its own parameters."""
+
+    def __init__(self, place: Place, *, shared: bool) -> None:
+        self.replica = place.replica
+        self.update = Update(place.optimizer, place.replica.parameters)
+        self.num_updates = 0
+        self.global_steps = 0 if shared else None
+        self.rows: Tensor | None = None
+        table = place.replica.table
+        if table is not None:
+            values = place.replica.parameters.new_zeros(table.num_rows, table.width)
+            self.row_update = Update(place.optimizer, values)
+
+    def pull(self, rows: Tensor) -> None:
+        assert self.replica.table is not None
+        self.rows = rows
+        values = self.row_update.parameters.index_select(0, rows)
+        self.replica.table.window = values.requires_grad_()
+
+    def table_values(self) -> Tensor | None:
+        return None if self.replica.table is None else self.row_update.parameters
+
+    def exchange(self, *, last: bool) -> bool:
+        self.num_updates += 1
+        if self.global_steps is not None:
+            self.global_steps = self.num_updates
+        self.update.apply(self.replica.gradients, self.num_updates)
+        if self.rows is not None:
+            assert self.replica.table is not None
+            gradient = self.replica.table.window.grad
+            assert gradient is not None
+            self.row_update.apply_rows(self.rows, gradient, self.num_updates)
+        return last

@@ -1,0 +1,268 @@
+"""A seat's process: build what the spec says, join the others, step, and tell how it went.
+
+`Worker.train` is the loop everything else is there for. Read `driver.py` first.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import threading
+import traceback
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Final, final
+
+import torch
+
+from paceline.clusters.base import Berth
+from paceline.comm.base import Finished
+from paceline.comm.line import SeatLine
+from paceline.compute.real import Real
+from paceline.errors import Aborted
+from paceline.evaluation import Evaluator
+from paceline.measure.clock import Clock
+from paceline.measure.monitor import watch_node
+from paceline.measure.processes import own_pid
+from paceline.measure.recorder import Recorder
+from paceline.replica import Replica
+from paceline.runs import RunDir
+from paceline.spec import RunSpec
+from paceline.strategies.base import Member, Place
+from paceline.workloads.base import Batch, Data
+from paceline.workloads.order import Order
+
+NEVER: Final = sys.maxsize
+
+# torch's random numbers are one for all threads, so inline seats make their models in turn.
+_BUILDING = threading.Lock()
+
+
+def main(berth: Berth) -> int:
+    """Be one seat of a run; returns the process's exit code."""
+    roles = {"worker": _work, "server": _serve, "monitor": _monitor}
+    try:
+        spec = berth.spec or RunSpec.read(RunDir(berth.run_dir).spec)
+        roles[berth.seat.role](berth, spec)
+    except Aborted as error:
+        print(f"ended: {error}", file=sys.stderr)  # noqa: T201 - this is the seat's own log
+        return 3
+    except BaseException as error:  # noqa: BLE001 - whatever it is, the driver must hear of it
+        traceback.print_exc()
+        _say_failed(berth.line, error)
+        return 1
+    return 0
+
+
+def _say_failed(line: SeatLine, error: BaseException) -> None:
+    try:
+        line.send("failed", error=f"{type(error).__name__}: {error}"[:4000])
+    except Aborted:
+        pass
+
+
+def _work(berth: Berth, spec: RunSpec) -> None:
+    Worker(berth, spec).run()
+
+
+def _serve(berth: Berth, spec: RunSpec) -> None:
+    with _BUILDING:
+        place = _place(berth, spec)
+    berth.line.send("joined", pid=own_pid())
+    try:
+        spec.strategy.serve(place)
+    except Finished:
+        pass
+    finally:
+        place.channel.close()
+    berth.line.wait("finish")
+
+
+def _monitor(berth: Berth, spec: RunSpec) -> None:
+    watch_node(
+        berth.line,
+        RunDir(berth.run_dir).seat_records(berth.seat.node),
+        spec.record.monitor_s,
+    )
+
+
+def _place(berth: Berth, spec: RunSpec) -> Place:
+    """Make the model, the same in every process, and take the seat in the strategy."""
+    torch.manual_seed(spec.seed)
+    assert spec.optimizer is not None
+    return Place(
+        rank=berth.seat.index,
+        num_workers=spec.num_workers,
+        num_servers=spec.strategy.num_servers,
+        replica=Replica(spec.workload.model(), getattr(torch, spec.dtype)),
+        optimizer=spec.optimizer,
+        channel=berth.open_channel(),
+    )
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """When a worker has done its part."""
+
+    worker_steps: int = NEVER
+    global_steps: int = NEVER
+    seconds: float = math.inf
+
+    @staticmethod
+    def of(spec: RunSpec, order: Order) -> Limits:
+        """Translate whatever the spec's length is given in."""
+        if spec.steps is not None:
+            return Limits(global_steps=spec.steps)
+        if spec.seconds is not None:
+            return Limits(seconds=spec.seconds)
+        if spec.worker_steps is not None:
+            return Limits(worker_steps=spec.worker_steps)
+        if spec.samples is not None:
+            return Limits(worker_steps=math.ceil(spec.samples / (order.batch * order.num_workers)))
+        assert spec.epochs is not None
+        return Limits(worker_steps=spec.epochs * order.steps_per_epoch)
+
+
+@final
+class Worker:
+    """One worker of a run."""
+
+    def __init__(self, berth: Berth, spec: RunSpec) -> None:
+        self.spec = spec
+        self.line = berth.line
+        self.rank = berth.seat.index
+        self.run_dir = RunDir(berth.run_dir)
+        self.order = spec.check_data()
+        self.limits = Limits.of(spec, self.order)
+        self.train_data = spec.workload.data("train", getattr(torch, spec.dtype))
+        with _BUILDING:
+            place = _place(berth, spec)
+            # Workers start alike, but what they draw while training must differ.
+            torch.manual_seed(spec.seed + 1 + self.rank)
+        self.channel = place.channel
+        self.replica = place.replica
+        self.replica.model.train()
+        self.member: Member = spec.strategy.join(place)
+        ready = self.member.ready if self.member.overlaps else None
+        self.compute = Real(spec.workload.loss, self.replica, ready)
+        self.evaluator = Evaluator(spec, self.replica, self.member) if self.rank == 0 else None
+        seat, keep_all = berth.seat.name, spec.record.loss == "all"
+        self.recorder = Recorder(
+            self.run_dir.seat_records(seat) if spec.record.steps else None,
+            self.run_dir.seat_losses(seat) if keep_all else None,
+        )
+        self.clock = Clock()
+        self.num_steps = 0
+
+    def run(self) -> None:
+        """Train from the common start to this worker's end, then be there for evaluations."""
+        try:
+            self.line.send("joined", pid=own_pid(), data=self.train_data.origin)
+            self.clock.start(self.line.wait("start")["start_s"])
+            self.train()
+            self.line.send("trained", **self._totals())
+            self._attend("finish")
+            self._save()
+        finally:
+            self.recorder.close()
+            self.member.close()
+            self.channel.close()
+
+    def train(self) -> None:
+        """The loop: load, compute, exchange."""
+        recorder, member, compute, limits = self.recorder, self.member, self.compute, self.limits
+        load, computing, exchange = recorder.load, recorder.compute, recorder.exchange
+        batches = self._batches()
+        interval_ns = int(self.spec.record.interval_s * 1e9)
+        next_row_ns = 0
+        next_evaluation = self.spec.eval_every or NEVER
+        is_last = False
+        while not is_last:
+            with load:
+                batch = next(batches)
+            with computing:
+                recorder.losses.append(compute.gradients(batch))
+            with exchange:
+                is_last = member.exchange(last=self._wants_last(limits))
+            self.num_steps += 1
+            if exchange.ended_ns >= next_row_ns:
+                next_row_ns = exchange.ended_ns + interval_ns
+                self._write_row()
+            if self._progress() >= next_evaluation and not is_last:
+                assert self.spec.eval_every is not None
+                next_evaluation += self.spec.eval_every
+                is_last = self._pause()
+        self._write_row()
+
+    def _batches(self) -> Iterator[Batch]:
+        """Gather this worker's rows, batch after batch, and the table rows they need."""
+        data, member = self.train_data, self.member
+        for rows in self.order.batches(self.rank):
+            batch = data.take(rows)
+            touched = data.touched(batch)
+            if touched is not None:
+                member.pull(touched)
+            yield batch
+
+    def _progress(self) -> int:
+        """Global steps; where there are none, this worker's own."""
+        shared = self.member.global_steps
+        return self.num_steps if shared is None else shared
+
+    def _wants_last(self, limits: Limits) -> bool:
+        """Whether this worker wishes the step it is in to be its last."""
+        if self.num_steps + 1 >= limits.worker_steps or self.line.stop_wanted:
+            return True
+        shared = self.member.global_steps
+        if shared is not None and shared + 1 >= limits.global_steps:
+            return True
+        return limits.seconds is not math.inf and self.clock.now_s() >= limits.seconds
+
+    def _write_row(self) -> None:
+        """Write down the steps since the last row, and look whether the driver said anything."""
+        if self.recorder.losses:
+            samples = self.num_steps * self.order.batch
+            row = self.recorder.write(self.clock.now_s(), samples, self.member.global_steps)
+            self.line.offer("status", **row)
+        self.line.poll()
+
+    def _pause(self) -> bool:
+        """Wait at an evaluation point with all others; returns whether training ends there."""
+        self._write_row()
+        self.line.send("paused", progress=self._progress())
+        message = self._attend("resume")
+        self.clock.leave_out(message["paused_s"])
+        return bool(message["stop"])
+
+    def _attend(self, until: str) -> dict[str, Any]:
+        """Evaluate whenever asked, until told to go on."""
+        while True:
+            message = self.line.wait("evaluate", until)
+            if message["kind"] == until:
+                return message
+            assert self.evaluator is not None
+            self.line.send("evaluated", metrics=self.evaluator.metrics())
+
+    def _totals(self) -> dict[str, Any]:
+        return {
+            "train_s": self.clock.now_s(),
+            "worker_steps": self.num_steps,
+            "samples": self.num_steps * self.order.batch,
+            "global_steps": self.member.global_steps,
+            "last_loss": self.recorder.last_loss,
+            "sent_bytes": self.channel.sent_bytes,
+            "received_bytes": self.channel.received_bytes,
+        }
+
+    def _save(self) -> None:
+        """Keep the final parameters."""
+        if self.rank != 0 or not self.spec.record.model:
+            return
+        from safetensors.torch import save_file
+
+        state = {key: value.contiguous() for key, value in self.replica.model.state_dict().items()}
+        table = self.member.table_values()
+        if table is not None:
+            state["rows"] = table
+        save_file({key: value.clone() for key, value in state.items()}, self.run_dir.model)

@@ -1,0 +1,13 @@
+"""Workloads: model, data, loss and metric. A new one is one file and one line here."""
+
+from paceline.description import Catalogue, Entry
+
+WORKLOADS = Catalogue(
+    "workload",
+    "paceline.workloads.base:Workload",
+    {
+        "logistic-mnist": Entry("paceline.workloads.mnist:LogisticMnist"),
+        "lenet-mnist": Entry("paceline.workloads.mnist:LenetMnist"),
+        "synthetic": Entry("paceline.workloads.synthetic:Synthetic"),
+    },
+)

@@ -1,0 +1,95 @@
+"""What a workload is, and how its rows are held."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar, Literal, final
+
+from paceline.description import Description
+from paceline.optim import Optimizer, Sgd
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor, nn
+
+Split = Literal["train", "test"]
+Batch = Sequence["Tensor"]
+
+
+class Data(ABC):
+    """Rows of one split, taken by number."""
+
+    origin: str = ""
+    """Where the rows come from, in words that are stored with the run's result."""
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def take(self, rows: Tensor) -> Batch:
+        """Gather the rows whose numbers are given, in that order."""
+
+    def touched(self, batch: Batch) -> Tensor | None:
+        """Say which rows of the model's `Rows` table the batch needs; None where there is none."""
+        del batch
+        return None
+
+
+@final
+class Tensors(Data):
+    """Whole columns in memory; a batch is the same rows of each."""
+
+    def __init__(self, *columns: Tensor, origin: str = "") -> None:
+        self.columns = columns
+        self.origin = origin
+
+    def __len__(self) -> int:
+        return len(self.columns[0])
+
+    def take(self, rows: Tensor) -> Batch:
+        return [column.index_select(0, rows) for column in self.columns]
+
+
+class Workload(Description, ABC):
+    """A model, its data, its loss and its metric: what is trained, whatever the architecture.
+
+    Fields, written as in a dataclass, can be set with `--set workload.field=value`. A workload
+    is made anew in every process, so its methods must give the same answer in each: torch's
+    random numbers are seeded before `model` is called.
+    """
+
+    default_optimizer: ClassVar[Optimizer] = Sgd(lr=0.01)
+    default_batch: ClassVar[int] = 64
+
+    @abstractmethod
+    def model(self) -> nn.Module:
+        """Make the model, freshly initialised."""
+
+    @abstractmethod
+    def data(self, split: Split, dtype: torch.dtype) -> Data:
+        """Read the rows of a split, real numbers as `dtype`."""
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        """Compute the mean loss of a batch: cross-entropy of (inputs, classes) unless overridden."""
+        from torch.nn import functional
+
+        inputs, classes = batch
+        return functional.cross_entropy(model(inputs), classes)
+
+    def metrics(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        """Compute means over a test batch; `accuracy` is the one that targets refer to."""
+        from torch.nn import functional
+
+        inputs, classes = batch
+        outputs = model(inputs)
+        return {
+            "accuracy": (outputs.argmax(1) == classes).double().mean(),
+            "loss": functional.cross_entropy(outputs, classes),
+        }
+
+    def num_rows(self) -> int:
+        """Count the training rows; override where that is cheaper than reading them."""
+        import torch
+
+        return len(self.data("train", torch.float32))

@@ -1,0 +1,72 @@
+"""The two models that reports 000 and 001 train on MNIST."""
+
+from __future__ import annotations
+
+from abc import ABC
+from pathlib import Path
+from typing import TYPE_CHECKING, ClassVar, Literal, final
+
+from paceline.optim import Optimizer, Sgd
+from paceline.workloads.base import Data, Split, Tensors, Workload
+from paceline.workloads.data import mnist
+
+if TYPE_CHECKING:
+    import torch
+    from torch import nn
+
+
+class Mnist(Workload, ABC):
+    """Handwritten digits: the full set where it was fetched, else the tenth that ships with us."""
+
+    subset: Literal["auto", "full", "tenth"] = "auto"
+    data_set: Literal["mnist", "fashion-mnist"] = "mnist"
+    data_dir: Path | None = None
+
+    input_shape: ClassVar[tuple[int, ...]]
+
+    def data(self, split: Split, dtype: torch.dtype) -> Data:
+        import torch
+
+        read = mnist.images(split, self.data_dir, self.subset, self.data_set)
+        pixels = torch.from_numpy(read.images).to(dtype).div_(255)
+        classes = torch.from_numpy(read.labels).long()
+        return Tensors(pixels.view(-1, *self.input_shape), classes, origin=read.origin)
+
+    def num_rows(self) -> int:
+        return mnist.num_rows("train", self.data_dir, self.subset, self.data_set)
+
+
+@final
+class LogisticMnist(Mnist):
+    """Softmax regression on 784 pixels: 7,850 parameters."""
+
+    default_optimizer: ClassVar[Optimizer] = Sgd(lr=0.01)
+    default_batch: ClassVar[int] = 75
+    input_shape: ClassVar[tuple[int, ...]] = (784,)
+
+    @property
+    def name(self) -> str:
+        return "logistic-mnist"
+
+    def model(self) -> nn.Module:
+        from torch import nn
+
+        return nn.Linear(784, 10)
+
+
+@final
+class LenetMnist(Mnist):
+    """LeNet-5, seven layers: 61,706 parameters."""
+
+    default_optimizer: ClassVar[Optimizer] = Sgd(lr=0.05, momentum=0.9)
+    default_batch: ClassVar[int] = 64
+    input_shape: ClassVar[tuple[int, ...]] = (1, 28, 28)
+
+    @property
+    def name(self) -> str:
+        return "lenet-mnist"
+
+    def model(self) -> nn.Module:
+        from paceline.workloads.nets.lenet import lenet5
+
+        return lenet5()
