@@ -55,6 +55,7 @@ class Conductor:
 
     def __init__(
         self,
+        *,
         spec: RunSpec,
         order: Order,
         lines: Mapping[str, Line],
@@ -176,9 +177,6 @@ class Conductor:
     def _on_usage(self, name: str, message: Message) -> None:
         self._usage[self._seats[name].node] = message
 
-    def _on_watched(self, name: str, message: Message) -> None:
-        """A monitor has written its last row."""
-
     def _on_paused(self, name: str, message: Message) -> None:
         self._paused[name] = message["progress"]
         self._evaluate_if_all_rest()
@@ -198,7 +196,7 @@ class Conductor:
         self._enter("evaluating")
         self._tell("worker0", "evaluate")
 
-    def _on_evaluated(self, name: str, message: Message) -> None:
+    def _on_evaluated(self, _: str, message: Message) -> None:
         paused_s = time.monotonic() - self._paused_from_s
         self._outcome.evaluation_s += paused_s
         self._clock.leave_out(paused_s)

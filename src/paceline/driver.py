@@ -52,7 +52,14 @@ def run(spec: RunSpec, *, out: Path | str = DEFAULT_OUT, watch: Watch | None = N
     _keep_source(run_dir, spec)
     outcome = Outcome()
     try:
-        failure = _carry_out(spec, order, run_dir, outcome, watch or (lambda _: None), began_s)
+        failure = _carry_out(
+            spec=spec,
+            order=order,
+            run_dir=run_dir,
+            outcome=outcome,
+            watch=watch or (lambda _: None),
+            began_s=began_s,
+        )
     finally:
         if stolen_s is not None:
             outcome.steal_s = (steal_seconds() or stolen_s) - stolen_s
@@ -64,6 +71,7 @@ def run(spec: RunSpec, *, out: Path | str = DEFAULT_OUT, watch: Watch | None = N
 
 
 def _carry_out(
+    *,
     spec: RunSpec,
     order: Order,
     run_dir: RunDir,
@@ -87,7 +95,14 @@ def _carry_out(
     outcome.status, outcome.reason = "failed", "it did not get to its end"
     crew = spec.cluster.start(job)
     try:
-        conductor = Conductor(spec, order, crew.lines, job.seats, outcome, began_s)
+        conductor = Conductor(
+            spec=spec,
+            order=order,
+            lines=crew.lines,
+            seats=job.seats,
+            outcome=outcome,
+            began_s=began_s,
+        )
         _warm_up()
         while not conductor.is_over:
             try:

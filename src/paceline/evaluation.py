@@ -36,7 +36,7 @@ class Evaluator:
         sums: defaultdict[str, float] = defaultdict(float)
         model.eval()
         with torch.no_grad():
-            for rows in self._rows.split(_BATCH):
+            for rows in torch.split(self._rows, _BATCH):
                 batch = self._data.take(rows)
                 touched = self._data.touched(batch)
                 if touched is not None:

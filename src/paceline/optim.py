@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Annotated, final
 
 from annotated_types import Ge, Lt
 
-from paceline.description import Catalogue, Description, Entry, NotNegative, Positive
+from paceline.catalogue import Catalogue, Entry
+from paceline.description import Description, NotNegative, Positive
 
 if TYPE_CHECKING:
     from torch import Tensor

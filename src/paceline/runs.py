@@ -1,19 +1,19 @@
 """The run directory: the only place that knows its files' names.
 
-    runs/20261115-204512-logistic-mnist-single-3fa9c1/
-      spec.toml           what was asked for, every field
-      environment.json    the machine, versions, git state
-      source/             the user's own workload or strategy, as it was
-      driver.json         which process runs it, and its facts; removed by the seal
-      records/            rows as they are written, one file a process; removed by the seal
-      logs/               what each seat printed
-      steps.parquet       time, loss and spans of every worker     (from records/)
-      nodes.parquet       CPU, memory, disk, network of every node (from records/)
-      evaluations.parquet accuracy on the test rows
-      losses.parquet      every mini-batch's loss, where asked for
-      model.safetensors   the final parameters
-      tensorboard/        the same as TensorBoard events
-      result.json         the seal: written last, and nothing is written after it
+runs/20261115-204512-logistic-mnist-single-3fa9c1/
+  spec.toml           what was asked for, every field
+  environment.json    the machine, versions, git state
+  source/             the user's own workload or strategy, as it was
+  driver.json         which process runs it, and its facts; removed by the seal
+  records/            rows as they are written, one file a process; removed by the seal
+  logs/               what each seat printed
+  steps.parquet       time, loss and spans of every worker     (from records/)
+  nodes.parquet       CPU, memory, disk, network of every node (from records/)
+  evaluations.parquet accuracy on the test rows
+  losses.parquet      every mini-batch's loss, where asked for
+  model.safetensors   the final parameters
+  tensorboard/        the same as TensorBoard events
+  result.json         the seal: written last, and nothing is written after it
 """
 
 from __future__ import annotations

@@ -173,14 +173,14 @@ def _metrics(evaluation: Row) -> set[str]:
 def _worker_totals(name: str, outcome: Outcome, steps: list[Row]) -> WorkerTotals:
     """What a worker said at its end, or else what its rows say."""
     rows = [row for row in steps if row["seat"] == name]
-    last = rows[-1] if rows else {"worker_steps": 0, "samples": 0, "time_s": 0.0}
-    said = outcome.totals.get(name, {})
+    last: Row = rows[-1] if rows else {"worker_steps": 0, "samples": 0, "time_s": 0.0}
+    said = outcome.totals.get(name) or {**last, "train_s": last["time_s"]}
     spans = {key: sum(row[key] for row in rows) for key in ("load_s", "compute_s", "exchange_s")}
     return WorkerTotals(
         name=name,
-        worker_steps=said.get("worker_steps", last["worker_steps"]),
-        samples=said.get("samples", last["samples"]),
-        train_s=said.get("train_s", last["time_s"]),
+        worker_steps=said["worker_steps"],
+        samples=said["samples"],
+        train_s=said["train_s"],
         sent_bytes=said.get("sent_bytes", 0),
         received_bytes=said.get("received_bytes", 0),
         **(spans if rows else {}),

@@ -10,10 +10,11 @@ from typing import Annotated, Any, Final, Literal, Self, final
 
 from annotated_types import Gt, Le
 
+from paceline.catalogue import Catalogue
 from paceline.clusters import CLUSTERS
 from paceline.clusters.base import Cluster
 from paceline.clusters.local import Local
-from paceline.description import Catalogue, Count, Description, Positive, build
+from paceline.description import Count, Description, Positive, build
 from paceline.errors import DataError, Problem, SpecError
 from paceline.measure.environment import usable_cores
 from paceline.optim import OPTIMIZERS, Optimizer
@@ -136,14 +137,19 @@ class RunSpec(Description):
 
     def completed(self) -> Self:
         """Fill in what the workload decides and what was left open."""
-        lengths = {} if any(getattr(self, each) for each in LENGTHS) else {"epochs": 1}
+        has_length = any(getattr(self, each) for each in LENGTHS)
         return dataclasses.replace(
             self,
             optimizer=self.optimizer or self.workload.default_optimizer,
             batch=self.batch or self.workload.default_batch,
-            threads=self.threads or max(1, int((usable_cores() or 1) // self.num_workers)),
-            **lengths,
+            threads=self.threads or self._threads_allowed(),
+            epochs=self.epochs if has_length else 1,
         )
+
+    def _threads_allowed(self) -> int:
+        """Share the cores among the workers; a small model's arithmetic is not worth sharing."""
+        fair = max(1, int((usable_cores() or 1) // self.num_workers))
+        return min(fair, self.workload.most_threads or fair)
 
     def problems(self) -> Iterator[Problem]:
         given = [each for each in LENGTHS if getattr(self, each) is not None]
@@ -175,9 +181,7 @@ class RunSpec(Description):
                 f"of {self.workload.name}"
             )
             raise SpecError([Problem("batch", self.batch, reason)])
-        return Order(
-            num_rows=num_rows, num_workers=self.num_workers, batch=batch, seed=self.seed
-        )
+        return Order(num_rows=num_rows, num_workers=self.num_workers, batch=batch, seed=self.seed)
 
 
 def read_toml(path: Path) -> dict[str, Any]:

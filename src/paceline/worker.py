@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import sys
 import threading
@@ -29,7 +30,7 @@ from paceline.replica import Replica
 from paceline.runs import RunDir
 from paceline.spec import RunSpec
 from paceline.strategies.base import Member, Place
-from paceline.workloads.base import Batch, Data
+from paceline.workloads.base import Batch
 from paceline.workloads.order import Order
 
 NEVER: Final = sys.maxsize
@@ -55,10 +56,8 @@ def main(berth: Berth) -> int:
 
 
 def _say_failed(line: SeatLine, error: BaseException) -> None:
-    try:
+    with contextlib.suppress(Aborted):
         line.send("failed", error=f"{type(error).__name__}: {error}"[:4000])
-    except Aborted:
-        pass
 
 
 def _work(berth: Berth, spec: RunSpec) -> None:

@@ -2,12 +2,16 @@
 
 import mmap
 import os
+import select
+import shutil
 import signal
 import statistics
 import subprocess
 import sys
+import tempfile
 import threading
 import time
+import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,7 +29,10 @@ class Child:
     def __init__(self, action: Callable[[], object]) -> None:
         ready, self._say_ready = os.pipe()
         self._wait_go, self._go = os.pipe()
-        self.pid = os.fork()
+        with warnings.catch_warnings():
+            # Python 3.12 warns of forking beside threads; this child does nothing they would mind.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            self.pid = os.fork()
         if self.pid == 0:
             self._live(action)
         os.close(self._say_ready)
@@ -36,7 +43,6 @@ class Child:
 
     def _live(self, action: Callable[[], object]) -> None:
         try:
-            os.close(self._go)
             kept = action()  # what it allocates lives as long as it does
             os.write(self._say_ready, b"r")
             os.read(self._wait_go, 1)
@@ -46,6 +52,7 @@ class Child:
 
     def end(self) -> None:
         if self._go >= 0:
+            os.write(self._go, b"g")  # closing is not enough: later children hold a copy
             os.close(self._go)
             self._go = -1
             os.waitpid(self.pid, 0)
@@ -60,6 +67,16 @@ def child(action: Callable[[], object]) -> Iterator[Child]:
         process.end()
 
 
+@contextmanager
+def pipe() -> Iterator[tuple[int, int]]:
+    ends = os.pipe()
+    try:
+        yield ends
+    finally:
+        for end in ends:
+            os.close(end)
+
+
 def burn(cpu_s: float) -> None:
     end_s = time.process_time() + cpu_s
     while time.process_time() < end_s:
@@ -71,6 +88,10 @@ def write_and_sync(path: Path, num_bytes: int) -> None:
         file.write(os.urandom(num_bytes))
         file.flush()
         os.fsync(file.fileno())
+
+
+def in_a_thread(action: Callable[[], object]) -> None:
+    threading.Thread(target=action, daemon=True).start()
 
 
 def touched(num_bytes: int) -> bytearray:
@@ -110,51 +131,40 @@ def test_a_segment_held_by_two_processes_is_counted_once():
 
 
 def test_a_segment_that_appears_or_grows_later_is_seen():
-    reader, writer = os.pipe()
+    with pipe() as (told, tell), pipe() as (grown, say_grown):
 
-    def grow_when_told() -> None:
-        def later() -> None:
-            os.read(reader, 1)
-            descriptor = os.memfd_create("late")
-            os.write(descriptor, bytes(16 * MIB))
-            os.write(grown_writer, b"g")
-            os.read(reader, 1)
-            os.write(descriptor, bytes(16 * MIB))
-            os.write(grown_writer, b"g")
-            signal.pause()
+        def grow_when_told() -> None:
+            descriptor = -1
+            while os.read(told, 1):
+                descriptor = os.memfd_create("late") if descriptor < 0 else descriptor
+                os.write(descriptor, bytes(16 * MIB))
+                os.write(say_grown, b"g")
 
-        threading.Thread(target=later, daemon=True).start()
-
-    grown_reader, grown_writer = os.pipe()
-    with child(grow_when_told) as process:
-        sampler = Sampler([process.pid])
-        before = sampler.sample().memory_bytes
-        for mib in (16, 32):
-            os.write(writer, b"g")
-            os.read(grown_reader, 1)
-            # An older kernel does not tell the number of descriptors: the survey finds it then.
-            samples = [sampler.sample().memory_bytes - before for _ in range(SURVEY_EVERY)]
-            assert samples[-1] == pytest.approx(mib * MIB, rel=0.1)
-    for descriptor in (reader, writer, grown_reader, grown_writer):
-        os.close(descriptor)
+        with child(lambda: in_a_thread(grow_when_told)) as process:
+            sampler = Sampler([process.pid])
+            before = sampler.sample().memory_bytes
+            for mib in (16, 32):
+                os.write(tell, b"g")
+                os.read(grown, 1)
+                # An older kernel does not tell the number of descriptors: a survey finds it then.
+                samples = [sampler.sample().memory_bytes - before for _ in range(SURVEY_EVERY)]
+                assert samples[-1] == pytest.approx(mib * MIB, rel=0.1)
 
 
-def test_bytes_written_to_disk_are_counted(tmp_path: Path):
-    # On a memory file system nothing reaches a disk; the source tree is on a real one.
-    folder = tmp_path if _is_on_disk(tmp_path) else Path(__file__).parent
-    path = folder / "written-by-test"
-    try:
-        with child(lambda: write_and_sync(path, 8 * MIB)) as process:
-            assert Sampler([process.pid]).sample().disk_written_bytes >= 8 * MIB
-    finally:
-        path.unlink(missing_ok=True)
+@pytest.fixture
+def folder_on_disk(tmp_path: Path) -> Iterator[Path]:
+    """On a memory file system nothing reaches a disk; the source tree is hardly on one."""
+    told = subprocess.run(("stat", "-fc%T", tmp_path), check=True, capture_output=True, text=True)
+    if told.stdout.strip() != "tmpfs":
+        yield tmp_path
+        return
+    with tempfile.TemporaryDirectory(dir=Path(__file__).parent) as folder:
+        yield Path(folder)
 
 
-def _is_on_disk(path: Path) -> bool:
-    told = subprocess.run(
-        ("stat", "-f", "-c", "%T", path), check=True, capture_output=True, text=True
-    )
-    return told.stdout.strip() != "tmpfs"
+def test_bytes_written_to_disk_are_counted(folder_on_disk: Path):
+    with child(lambda: write_and_sync(folder_on_disk / "file", 8 * MIB)) as process:
+        assert Sampler([process.pid]).sample().disk_written_bytes >= 8 * MIB
 
 
 def test_descendants_are_found_whichever_thread_forked_them():
@@ -168,35 +178,32 @@ def test_descendants_are_found_whichever_thread_forked_them():
         assert Sampler([process.pid]).sample().num_processes == 3
 
 
-def test_what_a_waited_for_child_used_is_kept_and_counted_once(tmp_path: Path):
+def test_what_a_waited_for_child_used_is_kept_and_counted_once(folder_on_disk: Path):
     def work() -> None:
         burn(0.2)
-        write_and_sync(tmp_path / "file", MIB)
+        write_and_sync(folder_on_disk / "file", MIB)
 
-    read_command, command = os.pipe()
-    done, say_done = os.pipe()
+    with pipe() as (told, tell), pipe() as (ended, say_ended):
 
-    def parent() -> None:
-        worker = Child(work)
+        def have_work_done() -> None:
+            worker = Child(work)
 
-        def end_it() -> None:
-            os.read(read_command, 1)
-            worker.end()
-            os.write(say_done, b"d")
+            def end_it_when_told() -> None:
+                os.read(told, 1)
+                worker.end()
+                os.write(say_ended, b"e")
 
-        threading.Thread(target=end_it, daemon=True).start()
+            in_a_thread(end_it_when_told)
 
-    with child(parent) as process:
-        sampler = Sampler([process.pid])
-        alive = sampler.sample()
-        os.write(command, b"e")
-        os.read(done, 1)
-        ended = sampler.sample()
-    assert (alive.num_processes, ended.num_processes) == (2, 1)
-    assert alive.cpu_s <= ended.cpu_s == pytest.approx(alive.cpu_s, abs=0.05)
-    assert ended.disk_written_bytes == alive.disk_written_bytes
-    for descriptor in (read_command, command, done, say_done):
-        os.close(descriptor)
+        with child(have_work_done) as process:
+            sampler = Sampler([process.pid])
+            before = sampler.sample()
+            os.write(tell, b"e")
+            os.read(ended, 1)
+            after = sampler.sample()
+    assert (before.num_processes, after.num_processes) == (2, 1)
+    assert before.cpu_s <= after.cpu_s == pytest.approx(before.cpu_s, abs=0.05)
+    assert after.disk_written_bytes == before.disk_written_bytes >= MIB
 
 
 def test_a_child_too_short_lived_to_be_seen_is_counted_by_its_parent():
@@ -207,34 +214,30 @@ def test_a_child_too_short_lived_to_be_seen_is_counted_by_its_parent():
 
 
 def test_what_a_child_of_a_parent_that_ignores_it_used_is_kept():
-    reader, writer = os.pipe()
+    with pipe() as (reader, writer):
 
-    def ignore_children() -> None:
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)
-        worker = Child(lambda: burn(0.2))
-        os.write(writer, worker.pid.to_bytes(4, "little"))
+        def ignore_children() -> None:
+            signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+            os.write(writer, b"%d" % Child(lambda: burn(0.2)).pid)
 
-    with child(ignore_children) as process:
-        grandchild = int.from_bytes(os.read(reader, 4), "little")
-        sampler = Sampler([process.pid])
-        assert sampler.sample().num_processes == 2
-        watched = os.pidfd_open(grandchild)
-        os.kill(grandchild, signal.SIGKILL)
-        os.waitid  # noqa: B018 - not ours to wait for; its descriptor tells when it is gone
-        _wait_until_gone(watched, grandchild)
-        burn_before = sampler.sample().cpu_s
-        assert burn_before == pytest.approx(0.2, abs=0.1)
-        assert sampler.sample().cpu_s == burn_before
-    os.close(reader)
-    os.close(writer)
+        with child(ignore_children) as process:
+            grandchild = int(os.read(reader, 20))
+            sampler = Sampler([process.pid])
+            alive = sampler.sample()
+            kill_and_wait_until_gone(grandchild)
+            ended = sampler.sample()
+    assert (alive.num_processes, ended.num_processes) == (2, 1)
+    assert ended.cpu_s == pytest.approx(0.2, abs=0.1)
+    assert ended.cpu_s >= alive.cpu_s
 
 
-def _wait_until_gone(pidfd: int, pid: int) -> None:
-    import select
-
-    select.select([pidfd], [], [], 10)
-    os.close(pidfd)
-    while Path(f"/proc/{pid}").exists():  # ended, and now it only has to be cleared away
+def kill_and_wait_until_gone(pid: int) -> None:
+    """For a process that is not our child: wait on its descriptor, then for its parent."""
+    descriptor = os.pidfd_open(pid)
+    os.kill(pid, signal.SIGKILL)
+    assert select.select([descriptor], [], [], 10)[0]
+    os.close(descriptor)
+    while Path(f"/proc/{pid}").exists():
         os.sched_yield()
 
 
@@ -255,25 +258,33 @@ def test_a_pid_that_is_nobody_uses_nothing():
 
 
 def test_an_orphan_is_followed_after_its_parent_ended():
-    with child(lambda: None) as orphan_holder:
-        pass
-    orphan = Child.__new__(Child)
-    reader, writer = os.pipe()
-
-    def leave_an_orphan() -> None:
-        worker = Child(lambda: None)
-        os.write(writer, worker.pid.to_bytes(4, "little"))
-        os.dup2(worker._go, worker._go)
-
-    del orphan, orphan_holder, leave_an_orphan
-    os.close(reader)
-    os.close(writer)
+    with pipe() as (reader, writer):
+        with child(lambda: os.write(writer, b"%d" % Child(lambda: None).pid)) as process:
+            orphan = int(os.read(reader, 20))
+            sampler = Sampler([process.pid])
+            assert sampler.sample().num_processes == 2
+        assert sampler.sample().num_processes == 1
+        kill_and_wait_until_gone(orphan)
+        assert sampler.sample().num_processes == 0
 
 
-def test_a_process_of_another_pid_namespace_finds_itself():
-    code = "from paceline.measure.processes import own_pid, Sampler; print(own_pid())"
-    done = subprocess.run((sys.executable, "-c", code), check=True, capture_output=True, text=True)
-    assert int(done.stdout) > 0
+def test_own_pid_inside_a_pid_namespace_is_the_one_outside():
+    code = (
+        "import os; from paceline.measure.processes import own_pid; print(os.getpid(), own_pid())"
+    )
+    as_user = () if os.geteuid() == 0 else ("--user", "--map-root-user")
+    unshare = ("unshare", *as_user, "--pid", "--fork")
+    if (
+        shutil.which("unshare") is None
+        or subprocess.run((*unshare, "true"), check=False).returncode
+    ):
+        pytest.skip("this machine allows no PID namespace")
+    done = subprocess.run(
+        (*unshare, sys.executable, "-c", code), check=True, capture_output=True, text=True
+    )
+    inside, outside = map(int, done.stdout.split())
+    assert inside == 1
+    assert outside > 1
 
 
 def test_a_sample_of_six_processes_is_cheap():

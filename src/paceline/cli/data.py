@@ -7,15 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from paceline.workloads.data import catalogue, fetch
-from paceline.workloads.data.catalogue import DataSet
-from paceline.workloads.data.checks import FileState, check_size
-from paceline.workloads.data.sources.base import Progress
+from paceline.workloads.data import catalogue
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as Bars
     from rich.progress import TaskID
+
+    from paceline.workloads.data.catalogue import DataSet
+    from paceline.workloads.data.checks import FileState
+    from paceline.workloads.data.sources.base import Progress
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -83,6 +84,8 @@ def get(
     ] = None,
     data_dir: DataDir = None,
 ) -> None:
+    from paceline.workloads.data import fetch
+
     console = _console(stderr=True)
     if console.is_terminal:
         with _bars(console) as bars:
@@ -101,6 +104,8 @@ def verify(
     data_dir: DataDir = None,
 ) -> None:
     """Compare every file with its checksum; exit code 1 if one is corrupt or missing."""
+    from paceline.workloads.data import fetch
+
     bad: list[str] = []
     for wanted in [name] if name else catalogue.names():
         states = fetch.verify(wanted, data_dir)
@@ -126,6 +131,8 @@ def _row(dataset: DataSet, data_dir: Path) -> tuple[str, ...]:
 
 
 def _presence(dataset: DataSet, folder: Path) -> str:
+    from paceline.workloads.data.checks import check_size
+
     states = [check_size(folder / file.name, file).state for file in dataset.files]
     num_ok = states.count("ok")
     if num_ok == len(states):

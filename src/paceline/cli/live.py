@@ -88,4 +88,6 @@ def headline(view: View) -> str:
 
 def node_line(name: str, usage: Any) -> str:
     """Say what a node uses."""
-    return f"{name}  CPU {usage['cpu_percent']:5.0f} %  memory {usage['memory_bytes'] / 1e6:7,.0f} MB"
+    return (
+        f"{name}  CPU {usage['cpu_percent']:5.0f} %  memory {usage['memory_bytes'] / 1e6:7,.0f} MB"
+    )

@@ -55,9 +55,7 @@ def run(  # noqa: PLR0917 - each is an option on the command line
     ] = None,
     batch: Annotated[
         str | None,
-        typer.Option(
-            metavar="B|all", help="Rows a worker takes a step.", rich_help_panel=_WHAT
-        ),
+        typer.Option(metavar="B|all", help="Rows a worker takes a step.", rich_help_panel=_WHAT),
     ] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate.", rich_help_panel=_WHAT)] = None,
     seed: Annotated[

@@ -17,12 +17,22 @@ if TYPE_CHECKING:
 Out = Annotated[Path, typer.Option("--out", help="The folder of all runs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
+_COLUMNS = (
+    "id",
+    "workload",
+    "strategy",
+    "N x batch>",
+    "steps>",
+    "steps/s>",
+    "loss>",
+    "accuracy>",
+    "status",
+)
+
 
 def ls(out: Out = Path("runs"), json_: AsJson = False) -> None:
     """List the runs, oldest first. Seals those whose driver was killed."""
-    from rich.console import Console
-    from rich.table import Table
-
+    from paceline.cli.tables import plain_table, wide_console
     from paceline.runs import all_runs
 
     results = [(run.name, _result_of(run)) for run in all_runs(out)]
@@ -32,13 +42,10 @@ def ls(out: Out = Path("runs"), json_: AsJson = False) -> None:
     if not results:
         typer.echo(f"no runs in {out}")
         return
-    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
-    columns = ("run", "workers", "batch", "steps", "time s", "steps/s", "loss", "accuracy", "status")
-    for header in columns:
-        table.add_column(header, justify="left" if header in {"run", "status"} else "right")
+    table = plain_table(*_COLUMNS)
     for name, result in results:
-        table.add_row(name, *_cells(result))
-    Console(highlight=False).print(table)
+        table.add_row(*_cells(name, result))
+    wide_console().print(table)
 
 
 def show(
@@ -64,8 +71,7 @@ def show(
 
 
 def _print_evaluations(run: RunDir) -> None:
-    from rich.console import Console
-    from rich.table import Table
+    from paceline.cli.tables import plain_table, wide_console
 
     if not run.evaluations.exists():
         return
@@ -74,12 +80,10 @@ def _print_evaluations(run: RunDir) -> None:
     frame = polars.read_parquet(run.evaluations)
     if len(frame) < 2:
         return
-    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
-    for column in frame.columns:
-        table.add_column(column, justify="right")
+    table = plain_table(*(f"{column}>" for column in frame.columns))
     for row in frame.iter_rows():
-        table.add_row(*(f"{value:,}" if isinstance(value, int) else f"{value:.4f}" for value in row))
-    Console(highlight=False).print(table)
+        table.add_row(*(f"{cell:,}" if isinstance(cell, int) else f"{cell:.4f}" for cell in row))
+    wide_console().print(table)
 
 
 def _result_of(run: RunDir) -> Result | str | None:
@@ -106,22 +110,24 @@ def _listed(name: str, result: Result | str | None) -> dict[str, Any]:
     return result.table()
 
 
-def _cells(result: Result | str | None) -> list[str]:
+def _cells(name: str, result: Result | str | None) -> list[str]:
+    ident = name.rpartition("-")[2]
     if result is None or isinstance(result, str):
-        return [*[""] * 7, result or "running"]
+        return [ident, name, *[""] * 6, result or "running"]
     steps = result.worker_steps if result.global_steps is None else result.global_steps
     rate = result.worker_steps_per_s if result.global_steps is None else result.steps_per_s
     return [
-        str(result.num_workers),
-        str(result.batch_size),
+        ident,
+        result.workload.rpartition(":")[2],
+        result.strategy.rpartition(":")[2],
+        f"{result.num_workers} x {result.batch_size}",
         f"{steps:,}",
-        _number(result.train_s, ".2f"),
         _number(rate, ",.0f"),
         _number(result.final_loss, ".4f"),
-        "–" if result.test_accuracy is None else f"{100 * result.test_accuracy:.2f} %",
+        "-" if result.test_accuracy is None else f"{100 * result.test_accuracy:.2f} %",
         result.status,
     ]
 
 
 def _number(value: float | None, form: str) -> str:
-    return "–" if value is None else format(value, form)
+    return "-" if value is None else format(value, form)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from rich.console import Console
 from rich.table import Table
+
+from paceline.cli.tables import plain_table, wide_console
 
 if TYPE_CHECKING:
     from paceline.results import NodeUsage, Result, WorkerTotals
@@ -13,7 +14,7 @@ if TYPE_CHECKING:
 
 def print_result(result: Result) -> None:
     """Print the outcome, where the time went, and what each node used."""
-    console = Console(highlight=False)
+    console = wide_console()
     console.print(_outcome(result))
     if any(worker.compute_s is not None for worker in result.workers):
         console.print(_workers(result))
@@ -57,11 +58,11 @@ def _trained(result: Result) -> str:
 
 
 def _workers(result: Result) -> Table:
-    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
-    for header in ("worker", "steps", "train s", "load", "compute", "exchange", "other"):
-        table.add_column(header, justify="left" if header == "worker" else "right")
+    table = plain_table("worker", "steps>", "train s>", "load>", "compute>", "exchange>", "other>")
     for worker in result.workers:
-        table.add_row(worker.name, f"{worker.worker_steps:,}", f"{worker.train_s:.2f}", *_shares(worker))
+        table.add_row(
+            worker.name, f"{worker.worker_steps:,}", f"{worker.train_s:.2f}", *_shares(worker)
+        )
     return table
 
 
@@ -74,10 +75,8 @@ def _shares(worker: WorkerTotals) -> list[str]:
 
 
 def _nodes(result: Result) -> Table:
-    table = Table(box=None, header_style="dim", padding=(0, 2, 0, 0))
-    columns = ("node", "seats", "CPU mean", "CPU peak", "memory mean", "peak", "disk read", "written")
-    for header in columns:
-        table.add_column(header, justify="left" if header in {"node", "seats"} else "right")
+    columns = ("CPU mean>", "CPU peak>", "memory mean>", "peak>", "disk read>", "written>")
+    table = plain_table("node", "seats", *columns)
     for node in result.nodes:
         table.add_row(node.name, _seats(node), *_usage(node))
     return table
@@ -99,8 +98,8 @@ def _usage(node: NodeUsage) -> list[str]:
         node.disk_written_bytes,
     ]
     return [
-        *("–" if each is None else f"{each:.0f} %" for each in cpu),
-        *("–" if each is None else f"{each / 1e6:,.1f} MB" for each in amounts),
+        *("-" if each is None else f"{each:.0f} %" for each in cpu),
+        *("-" if each is None else f"{each / 1e6:,.1f} MB" for each in amounts),
     ]
 
 

@@ -1,6 +1,6 @@
 """Clusters: where the processes of a run live. A new one is one file and one line here."""
 
-from paceline.description import Catalogue, Entry
+from paceline.catalogue import Catalogue, Entry
 
 CLUSTERS = Catalogue(
     "cluster",

@@ -7,6 +7,7 @@ a PID namespace, so that its own death, and a seat's stray children, are the ker
 
 from __future__ import annotations
 
+import contextlib
 import faulthandler
 import gc
 import os
@@ -39,12 +40,12 @@ def main() -> None:
     gc.collect()
     gc.freeze()  # the collector then leaves the shared pages of the fork alone
     wakeup = _wake_on_child()
-    sitting = {_fork(job, table, line): f"{table['role']}{table['index']}" for table in job["seats"]}
+    sitting = {
+        _fork(job, table, line): f"{table['role']}{table['index']}" for table in job["seats"]
+    }
     _close_lines(job)
-    try:
+    with contextlib.suppress(LineClosed):
         _watch(line, wakeup, sitting)
-    except LineClosed:
-        pass
     _end(list(sitting))
 
 

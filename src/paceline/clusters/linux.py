@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import ctypes
-import os
 import signal
+from pathlib import Path
 from typing import Final
 
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
@@ -30,4 +30,4 @@ def unshare(flags: int) -> bool:
 
 def pid_seen_by_proc() -> int:
     """Give this process's number as /proc has it: inside a PID namespace getpid() differs."""
-    return int(os.readlink("/proc/self"))
+    return int(Path("/proc/self").readlink().name)

@@ -45,7 +45,9 @@ class _LocalCrew(Crew):
             env=_quiet_environment(job.threads),
             start_new_session=True,
         )
-        self._keepers_line.send("job", job=_job_table(job, dict(zip(ends, descriptors))))
+        self._keepers_line.send(
+            "job", job=_job_table(job, dict(zip(ends, descriptors, strict=True)))
+        )
         keepers_end.close()
         for end in ends.values():
             end.close()

@@ -25,7 +25,7 @@ class Real(Compute):
         self._gradients = replica.gradients
         if ready is not None:
             for parameter in replica.places:
-                parameter.register_post_accumulate_grad_hook(ready)  # type: ignore[arg-type]
+                parameter.register_post_accumulate_grad_hook(ready)  # type: ignore[no-untyped-call]
 
     def gradients(self, batch: Sequence[Tensor]) -> float:
         self._gradients.zero_()

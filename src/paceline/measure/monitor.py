@@ -27,7 +27,6 @@ def watch_node(line: SeatLine, rows: Path, interval_s: float) -> None:
             if row is not None:
                 file.write(json.dumps(row, separators=(",", ":")) + "\n")
                 line.offer("usage", **row)
-    line.send("watched")
 
 
 @final

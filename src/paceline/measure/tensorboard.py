@@ -11,9 +11,7 @@ Row = dict[str, Any]
 Point = tuple[str, float, int, float]  # tag, value, step, training second
 
 
-def write_events(
-    folder: Path, steps: list[Row], nodes: list[Row], evaluations: list[Row]
-) -> None:
+def write_events(folder: Path, steps: list[Row], nodes: list[Row], evaluations: list[Row]) -> None:
     """Write one sub-folder a worker, a node, and one for the evaluations."""
     for seat in dict.fromkeys(row["seat"] for row in steps):
         _write(folder / seat, _worker_points([row for row in steps if row["seat"] == seat]))
@@ -46,7 +44,12 @@ def _evaluation_points(rows: list[Row]) -> Iterable[Point]:
     for row in rows:
         for key, value in row.items():
             if key not in {"time_s", "progress", "samples"}:
-                yield key if key == "accuracy" else f"test/{key}", value, row["progress"], row["time_s"]
+                yield (
+                    key if key == "accuracy" else f"test/{key}",
+                    value,
+                    row["progress"],
+                    row["time_s"],
+                )
 
 
 def _write(folder: Path, points: Iterable[Point]) -> None:

@@ -1,6 +1,6 @@
 """Strategies: how gradients meet parameters. A new one is one file and one line here."""
 
-from paceline.description import Catalogue, Entry
+from paceline.catalogue import Catalogue, Entry
 
 STRATEGIES = Catalogue(
     "strategy",

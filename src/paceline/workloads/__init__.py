@@ -1,6 +1,6 @@
 """Workloads: model, data, loss and metric. A new one is one file and one line here."""
 
-from paceline.description import Catalogue, Entry
+from paceline.catalogue import Catalogue, Entry
 
 WORKLOADS = Catalogue(
     "workload",

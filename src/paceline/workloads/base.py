@@ -61,6 +61,8 @@ class Workload(Description, ABC):
 
     default_optimizer: ClassVar[Optimizer] = Sgd(lr=0.01)
     default_batch: ClassVar[int] = 64
+    most_threads: ClassVar[int | None] = None
+    """How many threads the arithmetic gains from; None: as many as there are cores."""
 
     @abstractmethod
     def model(self) -> nn.Module:
@@ -71,7 +73,7 @@ class Workload(Description, ABC):
         """Read the rows of a split, real numbers as `dtype`."""
 
     def loss(self, model: nn.Module, batch: Batch) -> Tensor:
-        """Compute the mean loss of a batch: cross-entropy of (inputs, classes) unless overridden."""
+        """Compute a batch's mean loss: cross-entropy of (inputs, classes) unless overridden."""
         from torch.nn import functional
 
         inputs, classes = batch

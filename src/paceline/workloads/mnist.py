@@ -42,6 +42,7 @@ class LogisticMnist(Mnist):
 
     default_optimizer: ClassVar[Optimizer] = Sgd(lr=0.01)
     default_batch: ClassVar[int] = 75
+    most_threads: ClassVar[int | None] = 1
     input_shape: ClassVar[tuple[int, ...]] = (784,)
 
     @property

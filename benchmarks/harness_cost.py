@@ -1,0 +1,102 @@
+"""What the harness costs: `single` through Paceline against the same loop written bare in torch.
+
+    python benchmarks/harness_cost.py [--repetitions 7]
+
+Both gather the same shuffled rows by index, compute, read the loss as a number and apply plain
+SGD, each in a process of its own with the same number of threads; they alternate. The bare loop
+uses torch.optim.SGD, as people do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import subprocess
+import sys
+import tempfile
+import time
+
+from ratios import alternate
+
+import paceline
+from paceline.optim import Sgd
+from paceline.workloads.mnist import LenetMnist, LogisticMnist, Mnist
+
+CASES: dict[str, tuple[Mnist, int, int, float]] = {
+    # workload, batch, steps, wanted
+    "logistic": (LogisticMnist(), 75, 12_000, 0.95),
+    "lenet": (LenetMnist(), 64, 1_200, 0.98),
+}
+LR = 0.01
+
+
+def bare(name: str, threads: int) -> None:
+    """The loop as one would write it without us; prints its steps a second."""
+    import torch
+
+    workload, batch, steps, _ = CASES[name]
+    torch.set_num_threads(threads)
+    torch.manual_seed(0)
+    data = workload.data("train", torch.float32)
+    inputs, classes = data.columns  # type: ignore[attr-defined]
+    model = workload.model()
+    optimizer = torch.optim.SGD(model.parameters(), lr=LR)
+    losses = []
+    done = 0
+    began = time.perf_counter()
+    while done < steps:
+        permutation = torch.randperm(len(inputs))
+        for start in range(0, len(inputs) - batch + 1, batch):
+            rows = permutation[start : start + batch]
+            x, y = inputs.index_select(0, rows), classes.index_select(0, rows)
+            optimizer.zero_grad()
+            loss = torch.nn.functional.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+            losses.append(loss.item())
+            done += 1
+            if done == steps:
+                break
+    print(steps / (time.perf_counter() - began))
+
+
+def time_bare(name: str, threads: int) -> float:
+    command = [sys.executable, __file__, "--bare", name, "--threads", str(threads)]
+    environment = {**os.environ, "OMP_NUM_THREADS": str(threads)}
+    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+    return float(done.stdout)
+
+
+def time_ours(name: str, threads: int) -> float:
+    workload, batch, steps, _ = CASES[name]
+    spec = paceline.RunSpec(
+        workload=workload, batch=batch, steps=steps, threads=threads, optimizer=Sgd(lr=LR)
+    )
+    with tempfile.TemporaryDirectory() as out:
+        result = paceline.run(spec, out=out)
+    assert result.steps_per_s is not None
+    return result.steps_per_s
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repetitions", type=int, default=7)
+    parser.add_argument("--only", choices=CASES)
+    parser.add_argument("--bare", choices=CASES, help=argparse.SUPPRESS)
+    parser.add_argument("--threads", type=int, default=1)
+    arguments = parser.parse_args()
+    if arguments.bare:
+        bare(arguments.bare, arguments.threads)
+        return
+    for name in [arguments.only] if arguments.only else CASES:
+        ratio = alternate(
+            f"{name}, steps/s of single over a bare torch loop",
+            lambda name=name: time_ours(name, arguments.threads),  # type: ignore[misc]
+            lambda name=name: time_bare(name, arguments.threads),  # type: ignore[misc]
+            arguments.repetitions,
+        )
+        print(ratio.line(CASES[name][3]), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,119 @@
+"""Catalogues: descriptions by name.
+
+A catalogue finds a description's class by its short name, or by `file.py:Class` or
+`module:Class` for a user's own. Nothing is imported before it is asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+import importlib.util
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from operator import attrgetter
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, cast
+
+from paceline.errors import Problem, SpecError
+
+if TYPE_CHECKING:
+    from paceline.description import Description
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where the catalogue finds a class, and the fields its name stands for."""
+
+    path: str
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """The descriptions of one kind, by name; also loads a user's own."""
+
+    kind: str
+    base: str
+    entries: Mapping[str, Entry]
+
+    def build(self, table: Mapping[str, Any]) -> Any:
+        """Make the description a table tells of. Raises `SpecError` with every problem in it."""
+        values = dict(table)
+        name = values.pop("name", None)
+        if not isinstance(name, str):
+            raise SpecError([Problem(self.kind, name, "a name is needed", tuple(self.entries))])
+        cls, fixed = self.find(name)
+        clashes = [
+            Problem(f"{self.kind}.{key}", values[key], f"{name} means {key} = {value!r}")
+            for key, value in fixed.items()
+            if values.get(key, value) != value
+        ]
+        if clashes:
+            raise SpecError(clashes)
+        from paceline.description import build
+
+        return build(cls, {**values, **fixed}, self.kind)
+
+    def find(self, name: str) -> tuple[type[Description], Mapping[str, Any]]:
+        """Import the class that a name stands for."""
+        entry = self.entries.get(name)
+        if entry is not None:
+            return cast("type[Description]", load(entry.path)), entry.fixed
+        if ":" not in name:
+            reason = f"no {self.kind} of that name, and not file.py:Class or module:Class"
+            raise SpecError([Problem(self.kind, name, reason, tuple(self.entries))])
+        return self._load_users(name), {}
+
+    def _load_users(self, name: str) -> type[Description]:
+        try:
+            loaded = load(name)
+        except (Exception, SystemExit) as error:  # a script may end itself when it is imported
+            reason = f"cannot be imported: {type(error).__name__}: {error}"
+            raise SpecError([Problem(self.kind, name, reason)]) from error
+        base = cast("type[Description]", load(self.base))
+        if not (isinstance(loaded, type) and issubclass(loaded, base)):
+            reason = f"not a subclass of {self.base.replace(':', '.')}"
+            raise SpecError([Problem(self.kind, name, reason)])
+        missing = sorted(getattr(loaded, "__abstractmethods__", ()))
+        if missing:
+            reason = f"does not define {', '.join(missing)}"
+            raise SpecError([Problem(self.kind, name, reason)])
+        return loaded
+
+
+def load(path: str) -> object:
+    """Import what `module:Name` or `file.py:Name` names."""
+    place, _, attribute = path.rpartition(":")
+    if str(Path.cwd()) not in sys.path:
+        sys.path.append(str(Path.cwd()))  # `module:Class` is looked for here too
+    module = _load_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+    try:
+        return attrgetter(attribute)(module)  # a class may stand inside another
+    except AttributeError:
+        raise ImportError(f"{place} defines no {attribute}") from None
+
+
+def _load_file(path: Path) -> ModuleType:
+    """Import a file under a name of its own; its neighbours can be imported by it."""
+    path = path.resolve()
+    name = f"paceline_user_{path.stem}_{hashlib.sha256(bytes(path)).hexdigest()[:8]}"
+    if name in sys.modules:
+        return sys.modules[name]
+    if not path.is_file():
+        raise ImportError(f"there is no file {path}")
+    spec = importlib.util.spec_from_file_location(name, path)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    if str(path.parent) not in sys.path:
+        sys.path.insert(0, str(path.parent))
+    try:
+        spec.loader.exec_module(module)
+    except BaseException:
+        del sys.modules[name]
+        raise
+    return module

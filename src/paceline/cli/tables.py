@@ -1,0 +1,30 @@
+"""Tables as all commands print them."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+
+# In a pipe nothing needs to be cut to a screen's width.
+PIPED_WIDTH = 240
+
+
+def wide_console(*, stderr: bool = False) -> Console:
+    """Make a console that never cuts a cell when its output is not a terminal."""
+    console = Console(stderr=stderr, highlight=False)
+    return (
+        console
+        if console.is_terminal
+        else Console(stderr=stderr, highlight=False, width=PIPED_WIDTH)
+    )
+
+
+def plain_table(*headers: str) -> Table:
+    """Make a table without lines; a header that ends in `>` heads a column of numbers."""
+    table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
+    for header in headers:
+        is_number = header.endswith(">")
+        table.add_column(
+            header.removesuffix(">"), justify="right" if is_number else "left", no_wrap=True
+        )
+    return table

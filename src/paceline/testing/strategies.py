@@ -1,0 +1,144 @@
+"""What every strategy must do; which checks apply follows from what its class promises."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from paceline import driver
+from paceline.clusters.base import Cluster
+from paceline.clusters.inline import Inline
+from paceline.clusters.local import Local
+from paceline.errors import SeatFailed
+from paceline.optim import Adagrad, Adam, AdamW, Optimizer, Sgd
+from paceline.results import Result
+from paceline.runs import RunDir
+from paceline.spec import Record, RunSpec
+from paceline.strategies.base import Strategy
+from paceline.strategies.local import Single
+from paceline.testing.workloads import Moons, Poisoned
+
+BATCH = 8
+STEPS = 50
+QUIET = Record(tensorboard=False, monitor=False)
+
+OPTIMIZERS: tuple[Optimizer, ...] = (
+    Sgd(lr=0.1),
+    Sgd(lr=0.1, momentum=0.9),
+    Sgd(lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.01),
+    Adam(lr=0.01),
+    AdamW(lr=0.01),
+    Adagrad(lr=0.05),
+)
+
+
+class StrategyConformance:
+    """Subclass it, set `strategy`, and run pytest."""
+
+    strategy: ClassVar[Strategy]
+    num_workers: ClassVar[int] = 3
+    clusters: ClassVar[tuple[Cluster, ...]] = (Inline(), Local())
+
+    def spec(self, **fields: Any) -> RunSpec:
+        """Make the run that a check is about."""
+        given = {
+            "workload": Moons(),
+            "strategy": self.strategy,
+            "cluster": Inline(),
+            "num_workers": self.num_workers,
+            "batch": BATCH,
+            "worker_steps": STEPS,
+            "dtype": "float64",
+            "record": QUIET,
+        }
+        return RunSpec(**(given | fields))
+
+    def test_every_worker_makes_its_steps_on_every_cluster(self, tmp_path: Path) -> None:
+        for cluster in self.clusters:
+            result = driver.run(self.spec(cluster=cluster), out=tmp_path)
+            assert [each.worker_steps for each in result.workers] == [STEPS] * self.num_workers
+            assert result.samples == STEPS * self.num_workers * BATCH
+            assert (result.global_steps is None) == (not self.strategy.counts_steps)
+
+    def test_it_learns(self, tmp_path: Path) -> None:
+        spec = self.spec(worker_steps=400, optimizer=Sgd(lr=0.2, momentum=0.9))
+        assert (driver.run(spec, out=tmp_path).test_accuracy or 0.0) > 0.9
+
+    @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=str)
+    def test_it_equals_one_worker_with_all_the_rows(
+        self, optimizer: Optimizer, tmp_path: Path
+    ) -> None:
+        self._needs(self.strategy.equals_single, "equal `single`")
+        ours = driver.run(self.spec(optimizer=optimizer), out=tmp_path)
+        alone = self.spec(
+            strategy=Single(), num_workers=1, batch=BATCH * self.num_workers, optimizer=optimizer
+        )
+        assert ours.global_steps == STEPS
+        assert_parameters_close(ours, driver.run(alone, out=tmp_path), tolerance=1e-9)
+
+    def test_two_runs_with_one_seed_are_equal_to_the_bit(self, tmp_path: Path) -> None:
+        self._needs(self.strategy.repeats, "repeat to the bit")
+        for cluster in self.clusters:
+            spec = self.spec(cluster=cluster, dtype="float32")
+            first, second = driver.run(spec, out=tmp_path), driver.run(spec, out=tmp_path)
+            assert_parameters_close(first, second, tolerance=0.0)
+
+    def test_another_seed_gives_other_parameters(self, tmp_path: Path) -> None:
+        first = driver.run(self.spec(seed=1), out=tmp_path)
+        second = driver.run(self.spec(seed=2), out=tmp_path)
+        with pytest.raises(AssertionError):
+            assert_parameters_close(first, second, tolerance=1e-6)
+
+    def test_evaluations_do_not_change_what_is_learnt(self, tmp_path: Path) -> None:
+        self._needs(self.strategy.repeats, "repeat to the bit")
+        plain = driver.run(self.spec(), out=tmp_path)
+        looked = driver.run(self.spec(eval_every=7), out=tmp_path)
+        assert_parameters_close(plain, looked, tolerance=0.0)
+
+    def test_a_run_limited_by_time_ends_for_all_workers(self, tmp_path: Path) -> None:
+        for cluster in self.clusters:
+            spec = replace(self.spec(cluster=cluster), worker_steps=None, seconds=0.5)
+            assert driver.run(spec, out=tmp_path).status == "finished"
+
+    def test_a_target_ends_the_run(self, tmp_path: Path) -> None:
+        spec = self.spec(worker_steps=100_000, target_accuracy=0.6, eval_every=20)
+        result = driver.run(spec, out=tmp_path)
+        assert result.seconds_to_target is not None
+        assert result.workers[0].worker_steps < 100_000
+
+    def test_an_exception_in_a_worker_ends_the_run_and_names_it(self, tmp_path: Path) -> None:
+        for cluster in self.clusters:
+            spec = self.spec(workload=Poisoned(), cluster=cluster, worker_steps=None, epochs=1)
+            with pytest.raises(SeatFailed, match=r"worker\d failed: RuntimeError: a poisoned row"):
+                driver.run(spec, out=tmp_path)
+
+    def test_a_worker_that_dies_ends_the_run_and_is_named(self, tmp_path: Path) -> None:
+        poisoned = Poisoned(way="die")
+        spec = self.spec(workload=poisoned, cluster=Local(), worker_steps=None, epochs=1)
+        with pytest.raises(SeatFailed, match=r"worker\d failed: killed by signal 9"):
+            driver.run(spec, out=tmp_path)
+
+    def _needs(self, promised: bool, what: str) -> None:
+        if not promised:
+            pytest.skip(f"{self.strategy.name} does not promise to {what}")
+
+
+def parameters_of(result: Result) -> dict[str, Any]:
+    """Read a run's final parameters."""
+    from safetensors.numpy import load_file
+
+    loaded: dict[str, Any] = load_file(RunDir(Path(result.run)).model)
+    return loaded
+
+
+def assert_parameters_close(one: Result, other: Result, *, tolerance: float) -> None:
+    """Compare the final parameters of two runs, element by element."""
+    import numpy as np
+
+    ours, theirs = parameters_of(one), parameters_of(other)
+    assert ours.keys() == theirs.keys()
+    for name, values in ours.items():
+        np.testing.assert_allclose(values, theirs[name], rtol=0, atol=tolerance, err_msg=name)

@@ -1,0 +1,128 @@
+"""What the examination finds on this machine, whichever it is, and that it leaves no trace."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from paceline.measure import machine
+from paceline.measure.environment import cpu_cgroups
+from paceline.measure.machine import Finding, examine, missing_required
+
+
+@pytest.fixture(scope="module")
+def findings() -> dict[str, Finding]:
+    return {finding.name: finding for finding in examine()}
+
+
+def test_what_is_required_is_here(findings: dict[str, Finding]):
+    assert findings.keys() >= machine.REQUIRED
+    assert missing_required(list(findings.values())) == []
+
+
+def test_everything_that_is_not_well_has_a_remedy(findings: dict[str, Finding]):
+    assert [each.name for each in findings.values() if not each.ok and not each.remedy] == []
+    assert [each.name for each in findings.values() if each.ok and each.remedy] == []
+    assert all(each.value for each in findings.values())
+
+
+def test_torch_says_its_version(findings: dict[str, Finding]):
+    import torch
+
+    assert findings["torch"].value.startswith(torch.__version__)
+
+
+def test_nothing_is_left_behind():
+    def traces() -> tuple[object, ...]:
+        links = sorted(path.name for path in Path("/sys/class/net").iterdir())
+        groups = [sorted(path.name for path in group.iterdir()) for group in cpu_cgroups()]
+        namespaces = [os.readlink(f"/proc/self/ns/{kind}") for kind in ("net", "pid", "user")]
+        return links, groups, namespaces, _lo_queue(), len(os.listdir("/proc/self/fd"))
+
+    before = traces()
+    examine()
+    assert traces() == before
+    with pytest.raises(ChildProcessError):  # no child of ours is left, not even a dead one
+        os.waitpid(-1, os.WNOHANG)
+
+
+def _lo_queue() -> str:
+    if shutil.which("tc") is None:
+        return ""
+    told = subprocess.run(
+        ("tc", "qdisc", "show", "dev", "lo"), check=True, capture_output=True, text=True
+    )
+    return told.stdout
+
+
+def test_network_namespaces_agree_with_the_unshare_command(findings: dict[str, Finding]):
+    if shutil.which("unshare") is None:
+        pytest.skip("no unshare command to compare with")
+    as_user = () if os.geteuid() == 0 else ("--user", "--map-root-user")
+    done = subprocess.run(("unshare", *as_user, "--net", "true"), check=False, capture_output=True)
+    assert findings["network namespaces"].ok == (done.returncode == 0)
+
+
+def test_without_iproute2_shaping_is_missing_and_the_package_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    (tmp_path / "sh").symlink_to(shutil.which("sh"))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    tools, *trials = machine._shaping()
+    assert tools.ok is False
+    assert "iproute2" in tools.remedy
+    assert not any(trial.ok for trial in trials)
+    assert all(trial.remedy for trial in trials)
+
+
+def test_a_trial_that_raises_tells_why():
+    def fail() -> None:
+        raise OSError("no such thing here")
+
+    assert machine._attempt(fail) == "no such thing here"
+    assert machine._attempt(lambda: None) == ""
+
+
+def test_a_trial_that_dies_is_told_and_not_waited_for():
+    began_s = time.monotonic()
+    assert "-9" in machine._attempt(lambda: os.kill(os.getpid(), signal.SIGKILL))
+    assert time.monotonic() - began_s < machine.ATTEMPT_TIMEOUT_S
+
+
+def test_a_trial_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(machine, "ATTEMPT_TIMEOUT_S", 1)
+    assert f"-{signal.SIGALRM.value}" in machine._attempt(signal.pause)
+
+
+def test_only_what_is_required_counts_as_missing():
+    findings = [Finding("torch", False, "no", "install"), Finding("GPU", None, "none", "buy")]
+    assert missing_required(findings) == findings[:1]
+
+
+def test_torch_that_cannot_be_imported_is_told(tmp_path: Path):
+    (tmp_path / "torch.py").write_text("raise ImportError('broken on purpose')")
+    code = (
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); "
+        "from paceline.measure import machine; print(machine._torch())"
+    )
+    done = subprocess.run((sys.executable, "-c", code), check=True, capture_output=True, text=True)
+    assert "ok=False" in done.stdout
+    assert "broken on purpose" in done.stdout
+    assert "pip install torch" in done.stdout
+
+
+def test_a_deleted_folder_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    assert machine._disk().ok is False
+
+
+def test_importing_the_module_does_not_import_torch():
+    code = "import sys, paceline.measure.machine; sys.exit('torch' in sys.modules)"
+    assert subprocess.run((sys.executable, "-c", code), check=False).returncode == 0
