@@ -50,7 +50,9 @@ def kill_one(after_s: float, out: Path) -> tuple[list[str], float]:
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
     parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
@@ -61,13 +63,20 @@ def main() -> int:
             after_s = moments.uniform(0, MOST_S)
             left, gone_s = kill_one(after_s, Path(folder))
             num_bad += bool(left)
-            print(f"{number + 1:3d}  killed after {after_s:4.1f} s, all gone after {gone_s:.2f} s: ", end="")
+            print(
+                f"{number + 1:3d}  killed after {after_s:4.1f} s, all gone after {gone_s:.2f} s: ",
+                end="",
+            )
             print(", ".join(left) or "nothing left", flush=True)
         subprocess.run(
-            [sys.executable, "-m", "paceline", "ls", "--out", folder], check=True, capture_output=True
+            [sys.executable, "-m", "paceline", "ls", "--out", folder],
+            check=True,
+            capture_output=True,
         )
         unsealed = [run.name for run in all_runs(Path(folder)) if not run.is_sealed]
-    print(f"{arguments.runs - num_bad} of {arguments.runs} left nothing; {len(unsealed)} not sealed by `paceline ls`")
+    print(
+        f"{arguments.runs - num_bad} of {arguments.runs} left nothing; {len(unsealed)} not sealed by `paceline ls`"
+    )
     return 1 if num_bad or unsealed else 0
 
 

@@ -1,6 +1,6 @@
 """A workload of one's own: which of two moons does a point lie on?
 
-    paceline run examples/own_workload.py:TwoMoons --epochs 30 --set workload.hidden=64
+paceline run examples/own_workload.py:TwoMoons --epochs 30 --set workload.hidden=64
 """
 
 from __future__ import annotations

@@ -150,7 +150,9 @@ def test_sizes_are_read_as_people_write_them(text: str, num_bytes: int):
     assert build(Bicycle, {"memory": text}, "").memory == num_bytes
 
 
-@pytest.mark.parametrize("text", ["", "MB", "5ib", "5i", "ten", "-1kb", "1.2.3mb", "0", "9" * 400])
+@pytest.mark.parametrize(
+    "text", ["", "MB", "5ib", "5i", "ten", "-1kb", "1.2.3mb", "0", f"{9**500}kb"]
+)
 def test_what_is_no_size_is_told(text: str):
     assert list(problems_of(Bicycle, {"memory": text})) == ["bicycle.memory"]
 

@@ -74,8 +74,11 @@ class Description:
         }
 
 
-def build(cls: type[D], values: Mapping[str, Any], where: str) -> D:
-    """Make a description out of plain values. Raises `SpecError` with every problem found."""
+def build(cls: type[D], values: Mapping[str, Any], where: str, *, together: bool = True) -> D:
+    """Make a description out of plain values. Raises `SpecError` with every problem found.
+
+    Without `together` only each field by itself is checked.
+    """
     try:
         made = TypeAdapter(cls).validate_python(dict(values))
     except (PydanticUserError, PydanticUndefinedAnnotation) as error:
@@ -83,7 +86,7 @@ def build(cls: type[D], values: Mapping[str, Any], where: str) -> D:
         raise SpecError([Problem(where, cls.__name__, reason)]) from error
     except ValidationError as error:
         raise SpecError(_problems_of(error, cls, where)) from None
-    problems = list(made.problems())
+    problems = list(made.problems()) if together else []
     if problems:
         raise SpecError(problems)
     return made

@@ -15,7 +15,6 @@ from typing import Final
 
 from paceline.clusters.base import Job
 from paceline.conductor import Conductor, View
-from paceline.description import Description
 from paceline.errors import Interrupted, Problem, RunError, SeatFailed, SpecError, StoreError
 from paceline.measure.environment import capture, steal_seconds, usable_cores
 from paceline.results import Facts, Result
@@ -39,6 +38,7 @@ def run(spec: RunSpec, *, out: Path | str = DEFAULT_OUT, watch: Watch | None = N
     """
     began_s, stolen_s = time.monotonic(), steal_seconds()
     spec = spec.checked()
+    _check_sources(spec)
     order = spec.check_data()
     spec = _with_evaluations(spec, order)
     facts = _facts(spec, order)
@@ -183,10 +183,17 @@ def _keep_source(run_dir: RunDir, spec: RunSpec) -> None:
         if file.suffix == ".py" and file.is_file():
             run_dir.source.mkdir(exist_ok=True)
             shutil.copy2(file, run_dir.source / file.name)
-        elif file.name.startswith("<") and spec.cluster.name != "inline":
-            raise SpecError([_no_file(part)])
 
 
-def _no_file(part: Description) -> Problem:
+def _check_sources(spec: RunSpec) -> None:
+    """Another process can only import what is in a file."""
+    if spec.cluster.shares_process:
+        return
     reason = "defined in an interactive session: save it in a file, or use the inline cluster"
-    return Problem("class", type(part).__name__, reason)
+    problems = [
+        Problem(key, type(part).__name__, reason)
+        for key, part in (("workload", spec.workload), ("strategy", spec.strategy))
+        if part.name.startswith("<")
+    ]
+    if problems:
+        raise SpecError(problems)

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, final
 
 from annotated_types import Ge, Lt
 
 from paceline.catalogue import Catalogue, Entry
 from paceline.description import Description, NotNegative, Positive
+from paceline.errors import Problem
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -87,6 +88,10 @@ class Sgd(Optimizer):
 
     momentum: Fraction = 0.0
     nesterov: bool = False
+
+    def problems(self) -> Iterator[Problem]:
+        if self.nesterov and not self.momentum:
+            yield Problem("optimizer.nesterov", self.nesterov, "needs optimizer.momentum")
 
     @property
     def name(self) -> str:

@@ -44,12 +44,9 @@ class Replica:
     """
 
     def __init__(self, model: nn.Module, dtype: torch.dtype = torch.float32) -> None:
+        _check(model)
         self.model = model.to(dtype)
         trained = {k: p for k, p in model.named_parameters() if p.requires_grad}
-        odd = [name for name, parameter in trained.items() if parameter.dtype != dtype]
-        if odd:
-            reason = f"parameters that are not {dtype}"
-            raise SpecError([Problem("workload.model", ", ".join(odd), reason)])
         num_values = sum(parameter.numel() for parameter in trained.values())
         self.parameters = torch.empty(num_values, dtype=dtype)
         self.gradients = torch.zeros(num_values, dtype=dtype)
@@ -64,8 +61,22 @@ class Replica:
 
     def _move(self, parameter: nn.Parameter, place: slice) -> None:
         """Make a parameter and its gradient views of the two vectors, strides kept."""
-        layout = (parameter.shape, parameter.stride())
+        # Strides are kept where they leave no gaps; a parameter cut out of another gets its own.
+        layout = (parameter.shape, torch.empty_like(parameter, device="meta").stride())
         values = self.parameters[place].as_strided(*layout, storage_offset=place.start)
         values.copy_(parameter.data)
         parameter.data = values
         parameter.grad = self.gradients[place].as_strided(*layout, storage_offset=place.start)
+
+
+def _check(model: nn.Module) -> None:
+    """Say what cannot be laid out, or would be left out."""
+    odd = [name for name, each in model.named_parameters() if not each.is_floating_point()]
+    if odd:
+        reason = "parameters that are not real numbers"
+        raise SpecError([Problem("workload.model", ", ".join(odd), reason)])
+    tables = [name for name, each in model.named_modules() if isinstance(each, Rows)]
+    if len(tables) > 1:
+        raise SpecError(
+            [Problem("workload.model", ", ".join(tables), "more than one table of Rows")]
+        )

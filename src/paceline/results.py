@@ -43,8 +43,8 @@ class WorkerTotals:
     load_s: float | None = None
     compute_s: float | None = None
     exchange_s: float | None = None
-    sent_bytes: int = 0
-    received_bytes: int = 0
+    sent_bytes: int | None = None
+    received_bytes: int | None = None
 
 
 @final

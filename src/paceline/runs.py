@@ -76,7 +76,7 @@ class RunDir:
     def read_environment(self) -> dict[str, Any]:
         return self._read_json(self.environment)
 
-    def log_tail(self, seat: str, num_lines: int = 15) -> str:
+    def log_tail(self, seat: str, num_lines: int = 25) -> str:
         """Give the last lines that a seat printed."""
         try:
             text = (self.logs / f"{seat}.log").read_text(errors="replace")
@@ -103,7 +103,8 @@ class RunDir:
             noted = self._read_json(self.driver)
         except StoreError:
             return False
-        return bool(noted.get("start") == _start_of(int(noted["pid"])))
+        start = _start_of(noted.get("pid", 0))
+        return start is not None and start == noted.get("start")
 
     def _read_json(self, path: Path) -> dict[str, Any]:
         try:
@@ -137,11 +138,14 @@ def create_run(
     """Make a new run directory below `out`. Leaves nothing there when it cannot be written."""
     moment = time.strftime("%Y%m%d-%H%M%S")
     run = RunDir(out / f"{moment}-{label}-{secrets.token_hex(3)}")
+    is_ours = False
     try:
         run.path.mkdir(parents=True)
+        is_ours = True
         run.lay_out(spec, facts, environment)
     except OSError as error:
-        shutil.rmtree(run.path, ignore_errors=True)
+        if is_ours:
+            shutil.rmtree(run.path, ignore_errors=True)
         raise StoreError(f"no run can be written in {out}: {error.strerror or error}") from error
     return run
 
@@ -187,10 +191,11 @@ def find_run(wanted: str, out: Path) -> RunDir:
 
 
 def _start_of(pid: int) -> str | None:
-    """When a process began: with its number, that names it for as long as the machine is up."""
+    """When a living process began: with its number, that names it while the machine is up."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     except OSError:
         return None
-    return f"{boot} {stat.rpartition(')')[2].split()[19]}"
+    state, *fields = stat.rpartition(")")[2].split()
+    return None if state in "ZX" else f"{boot} {fields[18]}"  # ended, though nobody waited for it

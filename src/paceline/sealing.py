@@ -10,6 +10,7 @@ import json
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -19,8 +20,7 @@ from paceline.runs import RunDir
 
 Row = dict[str, Any]
 
-# The part of the steps that `final_loss` is the mean of, and the part of the time that a steady
-# rate leaves out.
+# The part of the time that a steady rate leaves out.
 _TENTH: Final = 0.1
 
 
@@ -125,7 +125,7 @@ def _result(
     last = outcome.evaluations[-1] if outcome.evaluations else {}
     metrics = {key: _finite(value) for key, value in last.items() if key in _metrics(last)}
     final_loss = _final_loss(steps, workers, outcome)
-    if steps and final_loss is None:
+    if (steps or outcome.totals) and final_loss is None:
         outcome.warnings.append("the loss is not a finite number")
     return Result(
         run=str(run.path),
@@ -181,8 +181,8 @@ def _worker_totals(name: str, outcome: Outcome, steps: list[Row]) -> WorkerTotal
         worker_steps=said["worker_steps"],
         samples=said["samples"],
         train_s=said["train_s"],
-        sent_bytes=said.get("sent_bytes", 0),
-        received_bytes=said.get("received_bytes", 0),
+        sent_bytes=said.get("sent_bytes"),
+        received_bytes=said.get("received_bytes"),
         **(spans if rows else {}),
     )
 
@@ -191,13 +191,18 @@ def _final_loss(
     steps: list[Row], workers: tuple[WorkerTotals, ...], outcome: Outcome
 ) -> float | None:
     """Average the training loss over the last tenth of each worker's steps."""
-    enough = {each.name: (1 - _TENTH) * each.worker_steps for each in workers}
-    tail = [row for row in steps if row["worker_steps"] >= enough[row["seat"]]]
-    if not tail:
+    totals = {each.name: each.worker_steps for each in workers}
+    weights = [_tenths_in_tail(row, totals[row["seat"]]) for row in steps]
+    if not any(weights):
         said = [row["last_loss"] for row in outcome.totals.values()]
         return _finite(sum(said) / len(said)) if said else None
-    total = sum(row["loss_mean"] * row["count"] for row in tail)
-    return _finite(total / sum(row["count"] for row in tail))
+    total = sum(row["loss_mean"] * each for row, each in zip(steps, weights, strict=True) if each)
+    return _finite(total / sum(weights))
+
+
+def _tenths_in_tail(row: Row, num_steps: int) -> int:
+    """How many of a row's steps are among the last tenth of all; ten times as many, to be whole."""
+    return max(0, min(10 * row["count"], 10 * row["worker_steps"] - 9 * num_steps))
 
 
 def _steady_rate(steps: list[Row], train_s: float | None) -> float | None:
@@ -216,9 +221,10 @@ def _steady_rate(steps: list[Row], train_s: float | None) -> float | None:
 
 
 def _node_usage(name: str, facts: Facts, nodes: list[Row]) -> NodeUsage:
-    rows = [row for row in nodes if row["node"] == name and row["phase"] == "training"]
-    if not rows:  # a run too short for a whole sample of training
-        rows = [row for row in nodes if row["node"] == name and row["phase"] == "mixed"]
+    every = [row for row in nodes if row["node"] == name]
+    phases = {row["phase"] for row in every}
+    phase = "training" if "training" in phases else "mixed"  # too short for a whole sample
+    rows = [row for row in every if row["phase"] == phase]
     usage = NodeUsage(name=name, seats=tuple(facts.seats[name]))
     if not rows:
         return usage
@@ -233,14 +239,17 @@ def _node_usage(name: str, facts: Facts, nodes: list[Row]) -> NodeUsage:
         cpu_node_percent_mean=mean / facts.num_cores[name],
         memory_mean_bytes=round(sum(memory) / len(memory)),
         memory_peak_bytes=max(memory),
-        disk_read_bytes=_growth(rows, "disk_read_bytes"),
-        disk_written_bytes=_growth(rows, "disk_written_bytes"),
+        disk_read_bytes=_growth(every, phase, "disk_read_bytes"),
+        disk_written_bytes=_growth(every, phase, "disk_written_bytes"),
     )
 
 
-def _growth(rows: list[Row], key: str) -> int | None:
-    first, last = rows[0][key], rows[-1][key]
-    return None if first is None or last is None else last - first
+def _growth(rows: list[Row], phase: str, key: str) -> int | None:
+    """How much a counter grew in one phase; a row covers the time since the row before."""
+    covered = [(before[key], row[key]) for before, row in pairwise(rows) if row["phase"] == phase]
+    if not covered or any(value is None for pair in covered for value in pair):
+        return None
+    return sum(last - first for first, last in covered)
 
 
 def _rate(amount: float | None, train_s: float | None) -> float | None:

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, final
 
-from annotated_types import Gt, Le
+from annotated_types import Ge, Gt, Le
 
 from paceline.catalogue import Catalogue
 from paceline.clusters import CLUSTERS
@@ -76,7 +76,7 @@ class RunSpec(Description):
     target_loss: Positive | None = None
     eval_every: Count | None = None
     eval_samples: Count | None = None
-    seed: Annotated[int, Le(2**31 - 1)] = 0
+    seed: Annotated[int, Ge(0), Le(2**31 - 1)] = 0
     dtype: Literal["float32", "float64"] = "float32"
     threads: Count | None = None
     """Threads of arithmetic a worker; what the cores allow, unless given."""
@@ -88,9 +88,9 @@ class RunSpec(Description):
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> Self:
         """Build and check a spec; raises `SpecError` with all that is wrong, field by field."""
-        values = dict(table)
+        values = _unnamed(table)
         problems: list[Problem] = []
-        for part in PARTS:
+        for part in [*PARTS, "record"]:
             try:
                 if part in values:
                     values[part] = _build_part(part, values)
@@ -98,20 +98,12 @@ class RunSpec(Description):
                 problems += error.problems
                 del values[part]
         try:
-            values["record"] = build(Record, _unnamed(values.get("record", {})), "record")
+            # How the parts go together can only be told when each of them is right.
+            spec = build(cls, values, "", together=not problems)
         except SpecError as error:
-            problems += error.problems
-            del values["record"]
-        return cls._assemble(values, problems, given=set(table))
-
-    @classmethod
-    def _assemble(cls, values: Mapping[str, Any], problems: list[Problem], given: set[str]) -> Self:
-        try:
-            spec = build(cls, _unnamed(values), "")
-        except SpecError as error:
-            # A part that was given but is wrong was named already.
+            # A workload that was given but is wrong was named already.
             problems += [
-                each for each in error.problems if not (each.value is None and each.field in given)
+                each for each in error.problems if each.field in values or each.field not in table
             ]
         if problems:
             raise SpecError(problems)
@@ -130,10 +122,7 @@ class RunSpec(Description):
 
     def checked(self) -> Self:
         """Check a spec that was made in Python as one read from a file is checked."""
-        table = _plain(self) | {
-            part: value for part in PARTS if (value := getattr(self, part)) is not None
-        }
-        return self.from_table(table)
+        return self.from_table(self.table())
 
     def completed(self) -> Self:
         """Fill in what the workload decides and what was left open."""
@@ -197,6 +186,8 @@ def _build_part(part: str, values: Mapping[str, Any]) -> Any:
     value = values[part]
     if isinstance(value, Description):
         return build(type(value), _unnamed(value.table()), part)
+    if part == "record":
+        return _build_record(value)
     if isinstance(value, str):
         value = {"name": value}
     if not isinstance(value, Mapping):
@@ -205,6 +196,12 @@ def _build_part(part: str, values: Mapping[str, Any]) -> Any:
     if part == "optimizer":
         value = _with_defaults_of(values.get("workload"), value)
     return PARTS[part].build(value)
+
+
+def _build_record(value: object) -> Record:
+    if not isinstance(value, Mapping):
+        raise SpecError([Problem("record", value, "not a table")])
+    return build(Record, _unnamed(value), "record")
 
 
 def _with_defaults_of(workload: object, table: Mapping[str, Any]) -> dict[str, Any]:

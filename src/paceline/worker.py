@@ -46,11 +46,13 @@ def main(berth: Berth) -> int:
         spec = berth.spec or RunSpec.read(RunDir(berth.run_dir).spec)
         roles[berth.seat.role](berth, spec)
     except Aborted as error:
-        print(f"ended: {error}", file=sys.stderr)  # noqa: T201 - this is the seat's own log
+        with contextlib.suppress(OSError):
+            print(f"ended: {error}", file=sys.stderr)  # noqa: T201 - this is the seat's own log
         return 3
     except BaseException as error:  # noqa: BLE001 - whatever it is, the driver must hear of it
-        traceback.print_exc()
         _say_failed(berth.line, error)
+        with contextlib.suppress(OSError):  # the log may be what there is no space for
+            traceback.print_exc()
         return 1
     return 0
 

@@ -43,6 +43,7 @@ class Child:
 
     def _live(self, action: Callable[[], object]) -> None:
         try:
+            os.close(self._go)  # so that it also goes when its parent has gone
             kept = action()  # what it allocates lives as long as it does
             os.write(self._say_ready, b"r")
             os.read(self._wait_go, 1)
@@ -224,21 +225,19 @@ def test_what_a_child_of_a_parent_that_ignores_it_used_is_kept():
             grandchild = int(os.read(reader, 20))
             sampler = Sampler([process.pid])
             alive = sampler.sample()
-            kill_and_wait_until_gone(grandchild)
+            kill_and_wait(grandchild)
             ended = sampler.sample()
     assert (alive.num_processes, ended.num_processes) == (2, 1)
     assert ended.cpu_s == pytest.approx(0.2, abs=0.1)
     assert ended.cpu_s >= alive.cpu_s
 
 
-def kill_and_wait_until_gone(pid: int) -> None:
-    """For a process that is not our child: wait on its descriptor, then for its parent."""
+def kill_and_wait(pid: int) -> None:
+    """End a process that is not our child; its descriptor tells when it has ended."""
     descriptor = os.pidfd_open(pid)
     os.kill(pid, signal.SIGKILL)
     assert select.select([descriptor], [], [], 10)[0]
     os.close(descriptor)
-    while Path(f"/proc/{pid}").exists():
-        os.sched_yield()
 
 
 def test_ended_roots_keep_what_they_used_and_are_no_error():
@@ -259,13 +258,21 @@ def test_a_pid_that_is_nobody_uses_nothing():
 
 def test_an_orphan_is_followed_after_its_parent_ended():
     with pipe() as (reader, writer):
-        with child(lambda: os.write(writer, b"%d" % Child(lambda: None).pid)) as process:
+
+        def leave_an_orphan() -> None:
+            pid = os.fork()
+            if pid == 0:
+                signal.alarm(20)  # it goes by itself, should the test fail before it is killed
+                signal.pause()
+            os.write(writer, b"%d" % pid)
+
+        with child(leave_an_orphan) as process:
             orphan = int(os.read(reader, 20))
             sampler = Sampler([process.pid])
             assert sampler.sample().num_processes == 2
-        assert sampler.sample().num_processes == 1
-        kill_and_wait_until_gone(orphan)
-        assert sampler.sample().num_processes == 0
+    assert sampler.sample().num_processes == 1
+    kill_and_wait(orphan)
+    assert sampler.sample().num_processes == 0
 
 
 def test_own_pid_inside_a_pid_namespace_is_the_one_outside():

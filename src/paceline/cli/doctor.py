@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from json import dumps
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
-from rich.text import Text
 
-from paceline.measure.machine import REQUIRED, Finding, examine, missing_required
+if TYPE_CHECKING:
+    from rich.table import Table
+    from rich.text import Text
+
+    from paceline.measure.machine import Finding
 
 # Words, not signs: they survive a pipe, a log and a terminal without Unicode.
 MARKS = {True: ("ok", "green"), None: ("-", "dim"), False: ("no", "yellow")}
@@ -24,6 +25,10 @@ def doctor(
 
     Ends with code 1 only if something is missing without which nothing runs.
     """
+    from rich.console import Console
+
+    from paceline.measure.machine import examine, missing_required
+
     findings = examine()
     missing = missing_required(findings)
     if json:
@@ -35,6 +40,9 @@ def doctor(
 
 
 def _table(findings: list[Finding]) -> Table:
+    from rich.table import Table
+    from rich.text import Text
+
     table = Table("", "what", "found", "what to do", title="What this machine can do")
     for finding in findings:
         # Text, not str: a message such as "[Errno 1]" is no markup.
@@ -44,6 +52,10 @@ def _table(findings: list[Finding]) -> Table:
 
 
 def _mark(finding: Finding) -> Text:
+    from rich.text import Text
+
+    from paceline.measure.machine import REQUIRED
+
     if not finding.ok and finding.name in REQUIRED:
         return Text("REQUIRED", style="bold red")
     word, style = MARKS[finding.ok]

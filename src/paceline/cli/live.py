@@ -31,7 +31,7 @@ def watching(spec: RunSpec) -> Iterator[Callable[[View], None]]:
     title = f"{spec.workload.name} · {spec.strategy.name} · {spec.cluster.name}"
     if spec.num_workers > 1:
         title += f" · {spec.num_workers} workers"
-    if console.is_terminal and spec.cluster.name != "inline":
+    if console.is_terminal and not spec.cluster.shares_process:
         with Live(console=console, refresh_per_second=8, transient=True) as live:
             yield lambda view: live.update(panel(title, view))
     else:

@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, cast, final
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, final
 
 from paceline.comm.line import Line, SeatLine
 from paceline.description import Description
@@ -95,6 +95,9 @@ class Cluster(Description, ABC):
     Whatever way the driver ends, kill -9 included, every process the cluster started ends
     within seconds and nothing of it stays behind.
     """
+
+    shares_process: ClassVar[bool] = False
+    """Whether seats live in the driver's own process, and so know its live objects."""
 
     def seats(self, num_workers: int, num_servers: int) -> list[Seat]:
         """Give every seat a node: all on one, unless the cluster has several."""

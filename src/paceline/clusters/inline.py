@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from typing import final
+from typing import ClassVar, final
 
 from paceline.clusters.base import Berth, Cluster, Crew, Departure, Job, Seat, entry_function
 from paceline.comm.line import Line, SeatLine
@@ -20,6 +20,8 @@ class Inline(Cluster):
     numbers and Python's lock, so it is no place to measure, and with several workers a model that
     draws random numbers while training (dropout) does not repeat.
     """
+
+    shares_process: ClassVar[bool] = True
 
     @property
     def name(self) -> str:

@@ -16,7 +16,6 @@ import signal
 import socket
 import sys
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
@@ -113,22 +112,21 @@ def _reason(status: int) -> str:
 
 
 def _end(pids: list[int]) -> None:
-    for pid in pids:
-        os.kill(pid, signal.SIGKILL)
-    # Strays of a seat were handed to us; in a PID namespace the kernel sees to them.
-    for child in _children():
-        os.kill(child, signal.SIGKILL)
-    deadline = time.monotonic() + 2
-    while time.monotonic() < deadline:
-        try:
+    """Kill the seats and their strays."""
+    if os.getpid() == 1:
+        return  # when init of a PID namespace ends, the kernel kills everyone in it
+    for pid in {*pids, *_children()}:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+    # Orphans of those just killed are handed to us, and are next.
+    with contextlib.suppress(ChildProcessError):
+        while True:
             os.waitpid(-1, 0)
-        except ChildProcessError:
-            return
+            for stray in _children():
+                os.kill(stray, signal.SIGKILL)
 
 
 def _children() -> list[int]:
-    if os.getpid() == 1:
-        return []
     text = Path(f"/proc/self/task/{linux.pid_seen_by_proc()}/children").read_text()
     return [int(pid) for pid in text.split()]
 
@@ -147,8 +145,9 @@ def _fork(job: Table, table: Table, line: Line) -> int:
         _write_to_log(table["log"])
         code = _sit(job, table)
     finally:
-        sys.stdout.flush()
-        sys.stderr.flush()
+        with contextlib.suppress(OSError):
+            sys.stdout.flush()
+            sys.stderr.flush()
         os._exit(code)
 
 

@@ -40,7 +40,7 @@ class Channel(ABC):
 
     @abstractmethod
     def send(self, to: str, values: Tensor, tag: int = 0) -> None:
-        """Send a tensor to a seat, `worker1` or `server0`."""
+        """Send a tensor to a seat, `worker1` or `server0`; waits while that one is far behind."""
 
     @abstractmethod
     def receive(self) -> Message:

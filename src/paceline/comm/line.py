@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import select
 import socket
 from collections import deque
@@ -58,7 +59,7 @@ class Line:
 
     def receive(self, timeout_s: float | None = None) -> Message | None:
         """Wait for the next message; None when the time is up. Raises `LineClosed` at the end."""
-        if timeout_s is not None and not select.select([self._socket], [], [], timeout_s)[0]:
+        if timeout_s is not None and not self._is_readable(timeout_s):
             return None
         try:
             text = self._socket.recv(MOST_BYTES)
@@ -68,6 +69,11 @@ class Line:
             raise LineClosed("end of file")
         message: Message = json.loads(text)
         return message
+
+    def _is_readable(self, timeout_s: float) -> bool:
+        poller = select.poll()  # select() itself cannot look at descriptors beyond 1023
+        poller.register(self._socket, select.POLLIN)
+        return bool(poller.poll(math.ceil(timeout_s * 1000)))
 
     def close(self) -> None:
         self._socket.close()

@@ -45,7 +45,11 @@ class Header:
 
 
 def encode(header: Header) -> bytes:
-    """Write a header. The values follow it as they lie in memory."""
+    """Write a header; the values follow it as they lie in memory. Refuses what nobody accepts."""
+    if header.dtype not in DTYPES or len(header.shape) > MOST_DIMENSIONS:
+        raise WireError(f"{header.dtype} of shape {header.shape} cannot be sent")
+    if header.num_bytes > MOST_BYTES:
+        raise WireError(f"{header.num_bytes} bytes of values, more than {MOST_BYTES}")
     role, rank = header.sender.rstrip("0123456789"), header.sender.lstrip(_LETTERS)
     shape = header.shape + (0,) * (MOST_DIMENSIONS - len(header.shape))
     return _HEADER.pack(
@@ -87,8 +91,9 @@ def decode(head: bytes, num_value_bytes: int, run: bytes) -> Header:
     )
     if any(shape[dimensions:]) or header.num_bytes != length:
         raise WireError("a shape that does not fit its length")
-    if length > MOST_BYTES:
-        raise WireError(f"{length} bytes of values, more than {MOST_BYTES}")
+    # Counted without empty dimensions: one of them must not hide that the others are absurd.
+    if max(length, math.prod(each or 1 for each in header.shape)) > MOST_BYTES:
+        raise WireError(f"a shape of {header.shape}, more than {MOST_BYTES} bytes")
     if length != num_value_bytes:
         raise WireError(f"{num_value_bytes} bytes of values, {length} announced")
     return header

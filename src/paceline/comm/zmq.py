@@ -64,6 +64,8 @@ class ZmqChannel(Channel):
         outbox = self._outbox(to)
         while not outbox.poll(timeout=100, flags=zmq.POLLOUT):
             self._line.poll()
+            if self._line.finished:
+                raise Finished
         outbox.send_multipart(parts)
 
     def _outbox(self, to: str) -> zmq.Socket[bytes]:
@@ -75,21 +77,24 @@ class ZmqChannel(Channel):
 
     def receive(self) -> Message:
         while True:
-            ready = dict(self._poller.poll())
+            # The word that the run is over may have been heard already, while we were sending.
+            ready = dict(self._poller.poll(0 if self._line.finished else None))
             if self._inbox in ready:
                 message = self._read(self._inbox.recv_multipart(copy=False))
                 if message is not None:
                     return message
-            elif self._line.fileno() in ready:
+            elif self._line.finished:
+                raise Finished
+            if self._line.fileno() in ready:
                 self._line.poll()
-                if self._line.finished:
-                    raise Finished
 
     def _read(self, parts: list[zmq.Frame]) -> Message | None:
         import torch
 
-        head, values = parts[0], parts[-1]
         try:
+            if len(parts) != 2:
+                raise WireError(f"{len(parts)} parts, not two")  # noqa: TRY301
+            head, values = parts
             header = wire.decode(head.bytes, len(values.buffer), self._run)
         except WireError as error:
             self.dropped += 1

@@ -264,7 +264,7 @@ def _cpu_caps() -> Finding:
 
 def _set_quota_below(folder: Path) -> str:
     """Cap a new and empty cgroup, and remove it again."""
-    trial = Path(tempfile.mkdtemp(prefix="paceline-doctor-", dir=folder))
+    trial = Path(tempfile.mkdtemp(prefix=f"paceline-doctor-{os.getpid()}-", dir=folder))
     try:
         if (trial / "cpu.cfs_quota_us").exists():
             (trial / "cpu.cfs_quota_us").write_text("50000")

@@ -59,10 +59,18 @@ class Recorder:
 
 
 def _moments(losses: list[float]) -> dict[str, float]:
-    mean = fmean(losses)
+    mean = _mean(losses)
+    # Not ** 2: a loss on its way to infinity overflows, which only a product does silently.
     return {
         "loss_mean": mean,
         "loss_min": min(losses),
         "loss_max": max(losses),
-        "loss_variance": fmean([(loss - mean) ** 2 for loss in losses]),
+        "loss_variance": _mean([(loss - mean) * (loss - mean) for loss in losses]),
     }
+
+
+def _mean(values: list[float]) -> float:
+    try:
+        return fmean(values)
+    except (OverflowError, ValueError):  # a sum beyond all numbers, or of both infinities
+        return sum(values) / len(values)

@@ -17,10 +17,12 @@ _PLACES: Final = (Path("/tmp"), Path("/dev/shm"), Path("/var/tmp"))  # noqa: S10
 
 
 @final
-@dataclass(frozen=True)
+@dataclass
 class Witness:
     """Remembers what there was before, to tell what is new after."""
 
+    prefix: tuple[str, ...] = ()
+    """What the command is to be started with."""
     mark: str = field(default_factory=lambda: secrets.token_hex(8))
     files: frozenset[Path] = field(default_factory=lambda: temporary_files())
 

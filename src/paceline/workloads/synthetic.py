@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import isqrt
 from typing import TYPE_CHECKING, Annotated, ClassVar, final
 
-from annotated_types import Ge
+from annotated_types import Ge, Le
 
 from paceline.description import Bytes, Count
 from paceline.errors import Problem
@@ -36,7 +36,7 @@ class Synthetic(Workload):
     features: Annotated[int, Ge(0)] = 0
     nonzeros: Count = 39
     rows: Count = 10_000
-    data_seed: int = 0
+    data_seed: Annotated[int, Ge(0), Le(2**31 - 1)] = 0
 
     @property
     def name(self) -> str:

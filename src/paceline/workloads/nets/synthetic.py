@@ -14,8 +14,9 @@ from paceline.replica import Rows
 class Stack(nn.Module):
     """Square residual layers with exactly `num_values` parameters in all.
 
-    What the squares leave over is one more parameter, a vector whose mean is added to the
-    output, so that every byte asked for is a byte with a gradient.
+    What the squares leave over is one more parameter, a vector whose mean scales the output, so
+    that every byte asked for is a byte with a gradient. (Adding it would not do: cross-entropy
+    does not see what is added to all classes alike.)
     """
 
     def __init__(self, num_values: int, num_layers: int, width: int, num_classes: int) -> None:
@@ -30,7 +31,7 @@ class Stack(nn.Module):
         for layer in self.layers:
             hidden = hidden + torch.tanh(layer(hidden))
         outputs = hidden[:, : self.num_classes]
-        return outputs if self.rest is None else outputs + self.rest.mean()
+        return outputs if self.rest is None else outputs * (1 + self.rest.mean())
 
 
 @final

@@ -1,0 +1,44 @@
+# Works on a machine with Python 3.11+, make and git only: everything else is installed here.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/pip --disable-pip-version-check install --quiet
+
+.PHONY: demo test check bench clean
+
+demo: .venv/.installed ## train on the embedded data, end in a table
+	$(BIN)/paceline run logistic-mnist --epochs 10 --set workload.subset=tenth --out .venv/demo-runs
+	$(BIN)/paceline run logistic-mnist --strategy solo --workers 2 --epochs 10 \
+		--set workload.subset=tenth --out .venv/demo-runs
+	$(BIN)/paceline run lenet-mnist --epochs 5 --set workload.subset=tenth --out .venv/demo-runs
+	@echo
+	$(BIN)/paceline ls --out .venv/demo-runs
+
+test: .venv/.installed-dev ## all tests
+	$(BIN)/pytest
+
+check: .venv/.installed-dev ## style, types, and which module may import which
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: .venv/.installed-dev ## figures, as ratios within one run
+	$(BIN)/python benchmarks/harness_cost.py
+	$(BIN)/python benchmarks/observer_cost.py
+	$(BIN)/python benchmarks/start_up.py
+	$(BIN)/python benchmarks/kill_driver.py
+
+clean: ## remove the environment
+	rm -rf .venv
+
+# torch comes first and by its exact pin: anything looser, on a machine without a GPU, brings
+# several GB of CUDA packages.
+.venv/.installed: pyproject.toml constraints.txt
+	$(PYTHON) -m venv .venv
+	$(PIP) $$(grep '^torch==' constraints.txt)
+	$(PIP) --constraint constraints.txt --editable .
+	touch $@
+
+.venv/.installed-dev: .venv/.installed
+	$(PIP) --constraint constraints.txt --editable '.[dev]'
+	touch $@

@@ -1,0 +1,69 @@
+"""How long starting takes: `paceline --help`, and six workers until all are ready.
+
+    python benchmarks/start_up.py [--repetitions 5]
+
+"Ready" is when the driver has heard from every seat and says go. Six workers are compared with
+one: the difference is what five more forks, models and data sets cost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+
+import paceline
+from paceline.strategies.local import Solo
+from paceline.workloads.mnist import LogisticMnist
+
+MOST_HELP_S = 0.3
+MOST_MORE_S = 1.0
+
+
+def help_s() -> float:
+    began = time.perf_counter()
+    subprocess.run([sys.executable, "-m", "paceline", "--help"], check=True, capture_output=True)
+    return time.perf_counter() - began
+
+
+def ready_s(num_workers: int) -> float:
+    spec = paceline.RunSpec(
+        workload=LogisticMnist(), strategy=Solo(), num_workers=num_workers, worker_steps=1
+    )
+    with tempfile.TemporaryDirectory() as out:
+        result = paceline.run(spec, out=out)
+    assert result.startup_s is not None
+    return result.startup_s
+
+
+def say(title: str, values: list[float], most: float | None) -> None:
+    median = statistics.median(values)
+    wanted = (
+        "" if most is None else f"; at most {most} wanted: {'met' if median <= most else 'MISSED'}"
+    )
+    print(
+        f"{title}: {median:.2f} s ({min(values):.2f} to {max(values):.2f}, n={len(values)}){wanted}"
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repetitions", type=int, default=5)
+    repetitions = parser.parse_args().repetitions
+    say("paceline --help", [help_s() for _ in range(repetitions)], MOST_HELP_S)
+    one: list[float] = []
+    six: list[float] = []
+    for _ in range(repetitions):
+        one.append(ready_s(1))
+        six.append(ready_s(6))
+    say("one worker ready after", one, None)
+    say("six workers ready after", six, None)
+    more = [many - few for many, few in zip(six, one, strict=True)]
+    say("six workers, more than one takes", more, MOST_MORE_S)
+
+
+if __name__ == "__main__":
+    main()

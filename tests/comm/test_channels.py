@@ -1,0 +1,346 @@
+"""One suite for every channel: what strategies rely on, whatever carries the tensors."""
+
+import logging
+import socket
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import torch
+import zmq
+from torch import Tensor
+
+from paceline.comm import wire
+from paceline.comm.base import Channel, Finished
+from paceline.comm.line import Line, SeatLine
+from paceline.comm.memory import MemoryChannel, boxes_for
+from paceline.comm.zmq import ZmqChannel
+from paceline.errors import Aborted
+
+NAMES = ["worker0", "worker1", "worker2", "server0"]
+RUN = b"sixteen bytes!!!"
+NUM_LARGE = 5_000_000  # 20 MB of float32
+
+
+class Harness(ABC):
+    """The seats of a run, each with a line to its driver and a channel to the others."""
+
+    def __init__(self) -> None:
+        pairs = {name: Line.pair() for name in NAMES}
+        self.driver = {name: Line(mine) for name, (mine, _) in pairs.items()}
+        self.lines = {name: SeatLine(Line(its)) for name, (_, its) in pairs.items()}
+        self.channels: dict[str, Channel] = {}
+
+    @abstractmethod
+    def open(self, name: str) -> Channel: ...
+
+    def __getitem__(self, name: str) -> Channel:
+        if name not in self.channels:
+            self.channels[name] = self.open(name)
+        return self.channels[name]
+
+    def close(self) -> None:
+        for channel in self.channels.values():
+            channel.close()
+        for line in [*self.driver.values(), *self.lines.values()]:
+            line.close()
+
+
+class Memory(Harness):
+    boxes = None
+
+    def open(self, name: str) -> Channel:
+        self.boxes = self.boxes or boxes_for(NAMES)
+        return MemoryChannel(name, self.boxes, self.lines[name])
+
+
+class Zmq(Harness):
+    def __init__(self, addresses: dict[str, str]) -> None:
+        super().__init__()
+        self.addresses = addresses
+
+    def open(self, name: str) -> Channel:
+        return ZmqChannel(name, self.addresses, RUN, self.lines[name])
+
+
+def tcp_addresses() -> dict[str, str]:
+    holders = {name: socket.create_server(("127.0.0.1", 0)) for name in NAMES}
+    addresses = {name: f"tcp://127.0.0.1:{each.getsockname()[1]}" for name, each in holders.items()}
+    for holder in holders.values():
+        holder.close()
+    return addresses
+
+
+@pytest.fixture(params=["memory", "zmq-ipc", "zmq-tcp"])
+def seats(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]:
+    kinds: dict[str, Callable[[], Harness]] = {
+        "memory": Memory,
+        "zmq-ipc": lambda: Zmq({name: f"ipc://{tmp_path}/{name}" for name in NAMES}),
+        "zmq-tcp": lambda: Zmq(tcp_addresses()),
+    }
+    made = kinds[request.param]()
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def in_thread() -> Iterator[Callable[[Callable[[], object]], None]]:
+    """Runs something beside the test; what it raises is raised at the end."""
+    threads, errors = [], []
+
+    def start(work: Callable[[], object]) -> None:
+        def guarded() -> None:
+            try:
+                work()
+            except BaseException as error:
+                errors.append(error)
+
+        threads.append(threading.Thread(target=guarded))
+        threads[-1].start()
+
+    yield start
+    for thread in threads:
+        thread.join()
+    assert errors == []
+
+
+def arrived(seats: Harness, values: Tensor, tag: int = 0) -> Tensor:
+    seats["server0"]
+    seats["worker0"].send("server0", values, tag)
+    message = seats["server0"].receive()
+    assert (message.sender, message.tag) == ("worker0", tag)
+    return message.values
+
+
+@pytest.mark.parametrize("dtype", wire.DTYPES)
+def test_every_dtype_arrives_to_the_bit(seats: Harness, dtype: str):
+    values = (torch.randn(7, 3) * 50).to(getattr(torch, dtype))
+    got = arrived(seats, values)
+    assert got.dtype == values.dtype
+    assert torch.equal(got, values)
+
+
+def test_values_that_are_no_numbers_arrive(seats: Harness):
+    values = torch.tensor([float("nan"), float("inf"), -0.0])
+    assert arrived(seats, values).view(torch.int32).tolist() == values.view(torch.int32).tolist()
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (0,), (0, 5), (3, 0, 2), (2, 3, 4, 5)], ids=str)
+def test_every_shape_arrives(seats: Harness, shape: tuple[int, ...]):
+    values = torch.randn(shape)
+    got = arrived(seats, values, tag=2**64 - 1)
+    assert got.shape == values.shape
+    assert torch.equal(got, values)
+
+
+def test_views_and_parameters_arrive_as_their_values(seats: Harness):
+    base = torch.randn(6, 8)
+    for values in (base.t(), base[:, 1:3], base[2], torch.nn.Parameter(base)):
+        got = arrived(seats, values)
+        assert torch.equal(got, values.detach())
+        assert not got.requires_grad
+
+
+def test_what_arrives_can_be_changed_and_belongs_to_the_receiver(seats: Harness):
+    values = torch.ones(5)
+    got = arrived(seats, values)
+    got.zero_()
+    assert values.tolist() == [1.0] * 5
+
+
+def test_twenty_megabytes_arrive_and_are_counted(seats: Harness):
+    values = torch.arange(NUM_LARGE, dtype=torch.float32)
+    assert torch.equal(arrived(seats, values), values)
+    assert seats["worker0"].sent_bytes == seats["server0"].received_bytes == values.nbytes
+    assert seats["worker0"].received_bytes == seats["server0"].sent_bytes == 0
+
+
+@pytest.mark.parametrize("num_values", [4, NUM_LARGE])
+def test_a_tensor_may_be_overwritten_as_soon_as_it_was_sent(seats: Harness, num_values: int):
+    seats["server0"]
+    values = torch.ones(num_values)
+    for number in range(4):
+        seats["worker0"].send("server0", values.fill_(number), number)
+    values.fill_(-1)
+    for number in range(4):
+        assert (seats["server0"].receive().values == number).all()
+
+
+def test_many_messages_of_several_senders_keep_each_senders_order(seats: Harness, in_thread):
+    num_messages = 300
+    workers = NAMES[:3]
+    seats["server0"]
+
+    def send_all(name: str) -> None:
+        for number in range(num_messages):
+            seats[name].send("server0", torch.tensor([number]), number)
+
+    for name in workers:
+        in_thread(lambda name=name: send_all(name))
+    heard: dict[str, list[int]] = {name: [] for name in workers}
+    for _ in range(num_messages * len(workers)):
+        message = seats["server0"].receive()
+        assert message.values.item() == message.tag
+        heard[message.sender].append(message.tag)
+    assert heard == {name: list(range(num_messages)) for name in workers}
+
+
+def test_messages_go_both_ways_and_in_a_ring(seats: Harness):
+    ring = NAMES[:3]
+    for name in ring:
+        seats[name]
+    for name, following in zip(ring, [*ring[1:], ring[0]], strict=True):
+        seats[name].send(following, torch.tensor([NAMES.index(name)]))
+    for name, before in zip(ring, [ring[-1], *ring], strict=False):
+        assert seats[name].receive().sender == before
+
+
+def test_a_message_to_a_seat_that_comes_later_waits_for_it(seats: Harness):
+    seats["worker0"].send("server0", torch.ones(3))
+    assert seats["server0"].receive().values.tolist() == [1.0] * 3
+
+
+def test_what_was_sent_before_closing_still_arrives(seats: Harness, in_thread):
+    seats["server0"]
+    values = torch.randn(1000)
+    seats["worker0"].send("server0", values)
+    in_thread(seats["worker0"].close)
+    assert torch.equal(seats["server0"].receive().values, values)
+
+
+def test_an_abort_ends_a_wait_and_names_the_cause(seats: Harness):
+    seats.driver["worker0"].send("abort", reason="worker1 failed: it died")
+    with pytest.raises(Aborted, match="worker1 failed: it died"):
+        seats["worker0"].receive()
+
+
+def test_an_abort_reaches_a_seat_that_is_already_waiting(seats: Harness, in_thread):
+    def wait() -> None:
+        seats.lines["worker0"].send("joined")
+        with pytest.raises(Aborted, match="worker1 failed"):
+            seats["worker0"].receive()
+
+    in_thread(wait)
+    assert seats.driver["worker0"].receive() == {"kind": "joined"}
+    seats.driver["worker0"].send("abort", reason="worker1 failed")
+
+
+def test_a_driver_that_is_gone_ends_a_wait(seats: Harness):
+    seats.driver["worker0"].close()
+    with pytest.raises(Aborted, match="the driver is gone"):
+        seats["worker0"].receive()
+
+
+def test_the_end_of_the_run_ends_a_wait(seats: Harness):
+    seats.driver["server0"].send("finish")
+    with pytest.raises(Finished):
+        seats["server0"].receive()
+
+
+def test_the_end_of_the_run_ends_a_wait_also_if_it_was_heard_before(seats: Harness):
+    seats["server0"]
+    seats.driver["server0"].send("finish")
+    seats.lines["server0"].wait("finish")
+    with pytest.raises(Finished):
+        seats["server0"].receive()
+
+
+def test_other_words_of_the_driver_do_not_end_a_wait(seats: Harness, in_thread):
+    seats["server0"]
+    seats.driver["server0"].send("stop")
+    in_thread(lambda: seats["worker0"].send("server0", torch.ones(1)))
+    assert seats["server0"].receive().sender == "worker0"
+
+
+# Beyond the common suite: what only a channel with strangers at the door has to bear.
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[Harness]:
+    made = Zmq({name: f"ipc://{tmp_path}/{name}" for name in NAMES})
+    made["server0"]
+    yield made
+    made.close()
+
+
+@pytest.fixture
+def stranger(server: Zmq) -> Iterator["zmq.Socket[bytes]"]:
+    with zmq.Context() as context, context.socket(zmq.PUSH) as made:
+        made.setsockopt(zmq.LINGER, 0)
+        made.connect(server.addresses["server0"])
+        yield made
+
+
+def frame(**changes: object) -> bytes:
+    fields = {"sender": "worker1", "run": RUN, "sequence": 0, "tag": 9} | changes
+    return wire.encode(wire.Header(**{"dtype": "uint8", "shape": (4,)} | fields))
+
+
+SINGLE_PART = frame(shape=(wire.HEADER_BYTES,))  # its own header for values
+ABSURD = bytearray(frame(shape=(0, 5)))
+ABSURD[-24:-16] = ABSURD[-16:-8] = bytes(8)
+ABSURD[-32:-24] = b"\xff" * 8
+
+FOREIGN = {
+    "garbage": [b"GET / HTTP/1.1\r\n"],
+    "nothing": [b""],
+    "random": [bytes(range(wire.HEADER_BYTES)), b"1234"],
+    "foreign run": [frame(run=b"another run's id"), b"1234"],
+    "too short": [frame(), b"123"],
+    "too long": [frame(), b"12345"],
+    "header only": [frame()],
+    "its own values": [SINGLE_PART],
+    "three parts": [frame(), b"", b"1234"],
+    "absurd empty shape": [bytes(ABSURD), b""],
+    "short header": [frame()[:-1], b"1234"],
+}
+
+
+@pytest.mark.parametrize("parts", FOREIGN.values(), ids=list(FOREIGN))
+def test_a_strangers_frame_is_dropped_counted_and_logged_and_the_channel_lives_on(
+    server: Zmq, stranger: "zmq.Socket[bytes]", parts: list[bytes], caplog: pytest.LogCaptureFixture
+):
+    stranger.send_multipart(parts)
+    stranger.send_multipart([frame(), b"1234"])  # well made, after it on the same connection
+    with caplog.at_level(logging.WARNING):
+        message = server["server0"].receive()
+    assert (message.sender, message.tag) == ("worker1", 9)
+    assert bytes(message.values.tolist()) == b"1234"
+    assert server["server0"].dropped == 1
+    assert server["server0"].received_bytes == 4
+    assert len(caplog.records) == 1
+
+
+def test_a_stranger_who_never_stops_does_not_hide_the_end_of_the_run(
+    server: Zmq, stranger: "zmq.Socket[bytes]", in_thread
+):
+    over = threading.Event()
+
+    def shout() -> None:
+        while not over.is_set():
+            if stranger.poll(10, zmq.POLLOUT):
+                stranger.send(b"noise")
+
+    in_thread(shout)
+    server.driver["server0"].send("abort", reason="worker1 failed")
+    try:
+        with pytest.raises(Aborted, match="worker1 failed"):
+            server["server0"].receive()
+    finally:
+        over.set()
+
+
+def test_a_sender_whose_receiver_never_reads_is_released_by_an_abort(server: Zmq):
+    server.driver["worker0"].send("abort", reason="server0 failed")
+    with pytest.raises(Aborted, match="server0 failed"):
+        while True:
+            server["worker0"].send("worker2", torch.ones(4))
+
+
+def test_a_server_whose_worker_has_left_is_released_by_the_end_of_the_run(server: Zmq):
+    server.driver["server0"].send("finish")
+    with pytest.raises(Finished):
+        while True:
+            server["server0"].send("worker2", torch.ones(4))

@@ -1,0 +1,135 @@
+"""A node's monitor, watching a real process over a real line."""
+
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from paceline.comm.line import Line, SeatLine
+from paceline.errors import Aborted
+from paceline.measure.monitor import watch_node
+
+INTERVAL_S = 0.02
+Row = dict[str, Any]
+
+
+class Watched:
+    """The driver's end of a monitor that runs beside the test."""
+
+    def __init__(self, rows: Path) -> None:
+        mine, its = Line.pair()
+        self.line = Line(mine)
+        self.rows = rows
+        self.heard: list[Row] = []
+        self.error: BaseException | None = None
+        self.seat = SeatLine(Line(its))
+        self.thread = threading.Thread(target=self._watch)
+        self.thread.start()
+
+    def _watch(self) -> None:
+        try:
+            watch_node(self.seat, self.rows, INTERVAL_S)
+        except BaseException as error:
+            self.error = error
+        self.seat.close()
+
+    def until(self, wanted: Callable[[Row], bool]) -> Row:
+        while True:
+            message = self.line.receive()
+            assert message is not None
+            assert message.pop("kind") == "usage"
+            self.heard.append(message)
+            if wanted(message):
+                return message
+
+    def finish(self) -> list[Row]:
+        self.line.send("finish")
+        self.thread.join()
+        return [json.loads(line) for line in self.rows.read_text().splitlines()]
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Iterator[Watched]:
+    made = Watched(tmp_path / "node0.jsonl")
+    yield made
+    made.line.close()
+    made.thread.join()
+
+
+@pytest.fixture
+def busy() -> Iterator[int]:
+    code = "kept = bytearray(50_000_000)\nprint(flush=True)\nwhile True: pass"
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        yield process.pid
+        process.kill()
+
+
+def test_what_a_busy_process_uses_is_seen_by_phase(watched: Watched, busy: int):
+    assert watched.line.receive() == {"kind": "joined", "pid": os.getpid()}
+    watched.line.send("watch", pids=[busy])
+    row = watched.until(lambda row: row["phase"] == "starting")
+    assert row["time_s"] == 0.0
+    watched.line.send("phase", phase="training", start_s=time.monotonic())
+    row = watched.until(lambda row: row["phase"] == "training" and row["cpu_percent"] > 10)
+    assert row["time_s"] > 0
+    assert 50_000_000 < row["memory_bytes"] < 200_000_000
+    watched.line.send("phase", phase="evaluating")
+    watched.until(lambda row: row["phase"] == "evaluating")
+    watched.line.send("phase", phase="ending")
+    rows = watched.finish()
+    phases = list(dict.fromkeys(row["phase"] for row in rows))
+    assert phases[:4] == ["starting", "mixed", "training", "evaluating"]
+    assert rows[: len(watched.heard)] == watched.heard  # what is offered is what is kept
+
+
+def test_its_clock_is_the_training_clock(watched: Watched):
+    watched.line.receive()
+    watched.line.send("watch", pids=[os.getpid()])
+    watched.line.send("phase", phase="training", start_s=time.monotonic() - 1000)
+    assert watched.until(lambda row: row["phase"] == "training")["time_s"] >= 1000
+    watched.line.send("phase", phase="evaluating")
+    watched.line.send("phase", phase="training", paused_s=600.0)
+    row = watched.until(lambda row: row["time_s"] < 1000 and row["phase"] == "training")
+    assert row["time_s"] >= 400
+    watched.finish()
+
+
+def test_a_process_that_ends_is_no_error(watched: Watched):
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
+        watched.line.receive()
+        watched.line.send("watch", pids=[process.pid])
+        watched.until(lambda row: row["memory_bytes"] > 0)
+        process.kill()
+        process.wait()
+        watched.until(lambda row: row["memory_bytes"] == 0)
+    watched.finish()
+    assert watched.error is None
+
+
+def test_a_driver_that_does_not_read_does_not_hold_it_up(watched: Watched):
+    watched.line.receive()
+    for _ in range(5000):  # far more than the line holds
+        watched.seat.offer("noise", text="x" * 1000)
+    watched.line.send("watch", pids=[os.getpid()])
+    assert len(watched.finish()) >= 1
+    assert watched.error is None
+
+
+@pytest.mark.parametrize("is_watching", [False, True])
+def test_it_ends_when_the_driver_is_gone(watched: Watched, is_watching: bool):
+    watched.line.receive()
+    if is_watching:
+        watched.line.send("watch", pids=[os.getpid()])
+        watched.until(lambda _: True)
+    watched.line.close()
+    watched.thread.join()
+    assert isinstance(watched.error, Aborted)

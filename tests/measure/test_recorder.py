@@ -1,0 +1,107 @@
+"""A worker's rows: their figures are those of the losses since the row before."""
+
+import json
+import math
+from array import array
+from pathlib import Path
+from statistics import fmean, pvariance
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from paceline.measure.recorder import Recorder
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> tuple[Path, Path]:
+    return tmp_path / "worker0.jsonl", tmp_path / "worker0.f32"
+
+
+def rows_in(file: Path) -> list[dict[str, float]]:
+    return [json.loads(line) for line in file.read_text().splitlines()]
+
+
+def test_a_row_has_the_moments_of_its_own_losses(files: tuple[Path, Path]):
+    recorder = Recorder(files[0], None)
+    recorder.losses += [3.0, 1.0, 2.0]
+    recorder.write(0.5, 30, 3)
+    recorder.losses += [7.0]
+    recorder.write(0.75, 40, 4)
+    recorder.close()
+    first, second = rows_in(files[0])
+    assert (first["count"], first["worker_steps"], first["samples"]) == (3, 3, 30)
+    assert (first["loss_mean"], first["loss_min"], first["loss_max"]) == (2.0, 1.0, 3.0)
+    assert first["loss_variance"] == pytest.approx(2 / 3)
+    assert (second["count"], second["worker_steps"], second["global_steps"]) == (1, 4, 4)
+    assert (second["loss_mean"], second["loss_variance"], second["time_s"]) == (7.0, 0.0, 0.75)
+    assert recorder.last_loss == 7.0
+
+
+@given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50))
+def test_moments_are_those_of_statistics(losses: list[float]):
+    recorder = Recorder(None, None)
+    recorder.losses += losses
+    row = recorder.write(1.0, 1, 1)
+    assert row["loss_mean"] == fmean(losses)
+    assert row["loss_variance"] == pytest.approx(pvariance(losses), rel=1e-6, abs=1e-9)
+    assert row["loss_min"] <= row["loss_mean"] <= row["loss_max"] or math.isclose(
+        row["loss_min"], row["loss_max"]
+    )
+
+
+@pytest.mark.parametrize(
+    "losses",
+    [
+        [math.nan, 1.0],
+        [math.inf, 1.0],
+        [math.inf, -math.inf],
+        [1e200, 1.0],
+        [1.7e308, 1.7e308],
+    ],
+    ids=str,
+)
+def test_a_run_that_diverges_is_recorded_not_stopped(files: tuple[Path, Path], losses: list[float]):
+    recorder = Recorder(*files)
+    recorder.losses += losses
+    recorder.write(1.0, 2, 2)
+    recorder.close()
+    (row,) = rows_in(files[0])
+    assert row["count"] == 2
+    assert not (math.isfinite(row["loss_mean"]) and math.isfinite(row["loss_variance"]))
+
+
+def test_spans_are_summed_for_each_row(files: tuple[Path, Path]):
+    recorder = Recorder(files[0], None)
+    recorder.load.total_ns = 2_000_000
+    recorder.compute.total_ns = 3_000_000
+    recorder.exchange.total_ns = 4_000_000
+    recorder.losses.append(1.0)
+    recorder.write(1.0, 1, 1)
+    recorder.losses.append(1.0)
+    recorder.write(2.0, 2, 2)
+    recorder.close()
+    first, second = rows_in(files[0])
+    assert (first["load_s"], first["compute_s"], first["exchange_s"]) == (0.002, 0.003, 0.004)
+    assert (second["load_s"], second["compute_s"], second["exchange_s"]) == (0, 0, 0)
+
+
+def test_every_loss_is_kept_where_asked_for(files: tuple[Path, Path]):
+    recorder = Recorder(*files)
+    for losses in ([1.5, 2.5], [3.5]):
+        recorder.losses += losses
+        recorder.write(1.0, 1, None)
+    kept = array("f")
+    kept.frombytes(files[1].read_bytes())  # before closing: a killed worker's losses are there
+    assert kept.tolist() == [1.5, 2.5, 3.5]
+    assert len(rows_in(files[0])) == 2
+    recorder.close()
+
+
+def test_a_worker_that_keeps_nothing_still_knows_its_figures(tmp_path: Path):
+    recorder = Recorder(None, None)
+    recorder.losses += [4.0, 2.0]
+    row = recorder.write(1.0, 20, None)
+    recorder.close()
+    assert (row["loss_mean"], row["global_steps"], recorder.num_steps) == (3.0, None, 2)
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,72 @@
+"""What is light stays light: a description or `--help` does not load what a run needs."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import paceline
+
+HEAVY = ("torch", "polars", "pydantic", "tensorboard", "numpy", "zmq")
+
+
+def heavy_after(code: str, tmp_path: Path) -> set[str]:
+    """Run code in a fresh process; say which heavy packages it has then."""
+    out = tmp_path / "modules.json"
+    script = (
+        "import atexit, json, sys\n"
+        f"note = lambda: open({str(out)!r}, 'w').write(json.dumps(list(sys.modules)))\n"
+        f"atexit.register(note)\n{code}"
+    )
+    environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return set(json.loads(out.read_text())) & set(HEAVY)
+
+
+@pytest.mark.parametrize("module", ["driver", "spec", "cli", "cli.run", "sealing", "optim"])
+def test_importing_needs_no_torch(module: str, tmp_path: Path):
+    assert "torch" not in heavy_after(f"import paceline.{module}", tmp_path)
+
+
+def test_built_in_descriptions_are_checked_without_torch(tmp_path: Path):
+    code = """
+import tomllib
+from paceline.spec import PARTS, RunSpec
+for part in PARTS:
+    for name in PARTS[part].entries:
+        PARTS[part].build({"name": name})
+spec = RunSpec.from_table({"workload": "lenet-mnist", "strategy": "solo", "num_workers": 2})
+spec.check_data()
+assert RunSpec.from_table(tomllib.loads(spec.toml())) == spec
+"""
+    assert not heavy_after(code, tmp_path) & {"torch", "polars", "tensorboard"}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unwanted"),
+    [
+        (["--help"], {"torch", "polars", "tensorboard", "pydantic"}),
+        (["run", "--help"], {"torch", "polars", "tensorboard"}),
+        (["ls", "--help"], {"torch", "polars", "tensorboard"}),
+    ],
+    ids=["--help", "run", "ls"],
+)
+def test_help_answers_without_loading_what_a_run_needs(
+    arguments: list[str], unwanted: set[str], tmp_path: Path
+):
+    code = f"sys.argv = ['paceline', *{arguments}]\nfrom paceline.cli import main; main()"
+    assert not heavy_after(code, tmp_path) & unwanted
+
+
+def test_the_package_itself_loads_nothing_and_offers_its_names(tmp_path: Path):
+    assert heavy_after("import paceline", tmp_path) == set()
+    for name in paceline.__all__:
+        assert getattr(paceline, name) is not None
+    with pytest.raises(AttributeError, match="no attribute 'trian'"):
+        paceline.trian  # noqa: B018

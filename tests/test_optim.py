@@ -1,0 +1,143 @@
+"""Our optimizers are torch's, whole, in stretches, and row by row."""
+
+import itertools
+
+import pytest
+import torch
+from torch import Tensor
+
+from paceline.errors import SpecError
+from paceline.optim import OPTIMIZERS, Adagrad, Adam, AdamW, Optimizer, Sgd, Update
+
+NUM_STEPS = 20
+NUM_VALUES = 1000
+
+PAIRS = {
+    "sgd": (Sgd(lr=0.1), torch.optim.SGD, {}),
+    "sgd decay": (Sgd(lr=0.1, weight_decay=0.02), torch.optim.SGD, {}),
+    "momentum": (Sgd(lr=0.1, momentum=0.9), torch.optim.SGD, {"momentum": 0.9}),
+    "momentum decay": (
+        Sgd(lr=0.1, momentum=0.9, weight_decay=0.02),
+        torch.optim.SGD,
+        {"momentum": 0.9},
+    ),
+    "nesterov": (
+        Sgd(lr=0.1, momentum=0.9, nesterov=True, weight_decay=0.02),
+        torch.optim.SGD,
+        {"momentum": 0.9, "nesterov": True},
+    ),
+    "adam": (Adam(lr=0.01), torch.optim.Adam, {}),
+    "adam decay": (
+        Adam(lr=0.01, weight_decay=0.02, beta1=0.8, beta2=0.95, eps=1e-6),
+        torch.optim.Adam,
+        {"betas": (0.8, 0.95), "eps": 1e-6},
+    ),
+    "adamw": (AdamW(lr=0.01), torch.optim.AdamW, {}),
+    "adagrad": (Adagrad(lr=0.1), torch.optim.Adagrad, {}),
+    "adagrad decay": (Adagrad(lr=0.1, weight_decay=0.02), torch.optim.Adagrad, {}),
+}
+ours = pytest.mark.parametrize("optimizer", [pair[0] for pair in PAIRS.values()], ids=list(PAIRS))
+
+
+def start_and_gradients(dtype: torch.dtype, *shape: int) -> tuple[Tensor, list[Tensor]]:
+    generator = torch.Generator().manual_seed(5)
+    made = [torch.randn(shape, generator=generator, dtype=dtype) for _ in range(NUM_STEPS + 1)]
+    return made[0], made[1:]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "tolerance"),
+    # The scale of the parameters is 1; float32 allows a few roundings a step.
+    [(torch.float64, 1e-12), (torch.float32, 2e-6)],
+    ids=["float64", "float32"],
+)
+@pytest.mark.parametrize("name", PAIRS)
+def test_twenty_updates_are_those_of_torch(name: str, dtype: torch.dtype, tolerance: float):
+    optimizer, torchs, arguments = PAIRS[name]
+    start, gradients = start_and_gradients(dtype, NUM_VALUES)
+    parameter = torch.nn.Parameter(start.clone())
+    peer = torchs([parameter], lr=optimizer.lr, weight_decay=optimizer.weight_decay, **arguments)
+    update = Update(optimizer, start.clone())
+    for number, gradient in enumerate(gradients, 1):
+        parameter.grad = gradient.clone()
+        peer.step()
+        update.apply(gradient.clone(), number)
+        torch.testing.assert_close(update.parameters, parameter.data, rtol=0, atol=tolerance)
+    assert not torch.equal(update.parameters, start)
+
+
+@ours
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+def test_chunk_by_chunk_is_the_whole_to_the_bit(optimizer: Optimizer, dtype: torch.dtype):
+    start, gradients = start_and_gradients(dtype, NUM_VALUES)
+    whole, parts = Update(optimizer, start.clone()), Update(optimizer, start.clone())
+    chunks = list(itertools.pairwise([0, 1, 14, 333, 334, 999, NUM_VALUES]))
+    for number, gradient in enumerate(gradients, 1):
+        whole.apply(gradient.clone(), number)
+        for first, last in reversed(chunks):
+            parts.apply(gradient[first:last].clone(), number, first)
+    assert torch.equal(whole.parameters, parts.parameters)
+    assert all(map(torch.equal, whole.states, parts.states))
+
+
+@ours
+def test_a_chunk_leaves_the_rest_alone(optimizer: Optimizer):
+    start, (gradient, *_) = start_and_gradients(torch.float32, NUM_VALUES)
+    update = Update(optimizer, start.clone())
+    update.apply(gradient[:10].clone(), 1, start=100)
+    assert torch.equal(update.parameters[:100], start[:100])
+    assert torch.equal(update.parameters[110:], start[110:])
+    assert not torch.equal(update.parameters[100:110], start[100:110])
+    assert all(not state[:100].any() and not state[110:].any() for state in update.states)
+
+
+def test_plain_sgd_on_rows_is_dense_sgd_with_zero_elsewhere():
+    start, gradients = start_and_gradients(torch.float32, 50, 3)
+    sparse, dense = Update(Sgd(lr=0.1), start.clone()), Update(Sgd(lr=0.1), start.clone())
+    for number, gradient in enumerate(gradients, 1):
+        rows = torch.randperm(50)[: number % 7 + 1]
+        full = torch.zeros(50, 3).index_copy_(0, rows, gradient[rows])
+        sparse.apply_rows(rows, gradient[rows], number)
+        dense.apply(full, number)
+    assert torch.equal(sparse.parameters, dense.parameters)
+
+
+@ours
+def test_rows_that_were_not_named_are_not_touched(optimizer: Optimizer):
+    start, (gradient, *_) = start_and_gradients(torch.float64, 50, 3)
+    update, alone = Update(optimizer, start.clone()), Update(optimizer, start[[7, 2]].clone())
+    rows = torch.tensor([7, 2])
+    for number in (1, 2, 3):
+        update.apply_rows(rows, gradient[rows], number)
+        alone.apply(gradient[rows].clone(), number)
+    others = [row for row in range(50) if row not in (7, 2)]
+    assert torch.equal(update.parameters[others], start[others])
+    assert all(not state[others].any() for state in update.states)
+    torch.testing.assert_close(update.parameters[rows], alone.parameters, rtol=0, atol=1e-14)
+
+
+def test_no_row_at_all_changes_nothing():
+    start, _ = start_and_gradients(torch.float32, 5, 2)
+    update = Update(Adam(), start.clone())
+    update.apply_rows(torch.empty(0, dtype=torch.int64), torch.empty(0, 2), 1)
+    assert torch.equal(update.parameters, start)
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "value"),
+    [
+        ("sgd", "lr", 0),
+        ("sgd", "lr", "fast"),
+        ("sgd", "momentum", 1.0),
+        ("sgd", "weight_decay", -1),
+        ("sgd", "nesterov", True),  # torch refuses it without a momentum too
+        ("adam", "beta2", 1),
+        ("adam", "eps", 0),
+        ("adagrad", "momentum", 0.9),
+    ],
+)
+def test_a_wrong_value_is_told(name: str, field: str, value: object):
+    with pytest.raises(SpecError) as caught:
+        OPTIMIZERS.build({"name": name, field: value})
+    (problem,) = caught.value.problems
+    assert (problem.field, problem.value) == (f"optimizer.{field}", value)

@@ -1,0 +1,308 @@
+"""A result's figures follow from the rows that the processes wrote, and from nothing else."""
+
+import json
+import math
+import struct
+from pathlib import Path
+from typing import Any
+
+import polars
+import pytest
+
+from paceline.errors import StoreError
+from paceline.results import Facts, Result
+from paceline.runs import RunDir, create_run
+from paceline.sealing import Outcome, seal, seal_abandoned
+
+Row = dict[str, Any]
+
+
+def facts_of(num_workers: int = 1, *, tensorboard: bool = False) -> Facts:
+    return Facts(
+        workload="logistic-mnist",
+        strategy="single",
+        cluster="local",
+        meaning="one worker",
+        num_workers=num_workers,
+        batch_size=10,
+        seed=3,
+        target=None,
+        seats={"node0": [f"worker{index}" for index in range(num_workers)]},
+        num_cores={"node0": 2.0},
+        tensorboard=tensorboard,
+    )
+
+
+def step_row(time_s: float, steps: int, count: int, loss: float, **others: Any) -> Row:
+    return {
+        "time_s": time_s,
+        "worker_steps": steps,
+        "samples": steps * 10,
+        "global_steps": steps,
+        "count": count,
+        "load_s": 0.01,
+        "compute_s": 0.02,
+        "exchange_s": 0.03,
+        "loss_mean": loss,
+        "loss_min": loss,
+        "loss_max": loss,
+        "loss_variance": 0.0,
+    } | others
+
+
+def node_row(phase: str, cpu_percent: float, memory_bytes: int, disk_bytes: int | None) -> Row:
+    return {
+        "time_s": 1.0,
+        "phase": phase,
+        "cpu_percent": cpu_percent,
+        "memory_bytes": memory_bytes,
+        "disk_read_bytes": disk_bytes,
+        "disk_written_bytes": None,
+    }
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunDir:
+    facts = facts_of().table()
+    return create_run(tmp_path, "w-single", spec="seed = 3\n", facts=facts, environment={})
+
+
+def write(run: RunDir, seat: str, *rows: Row, end: str = "\n") -> None:
+    text = "\n".join(json.dumps(row) for row in rows)
+    run.seat_records(seat).write_text(text + end)
+
+
+def ten_rows() -> list[Row]:
+    """A second of 100 steps; the loss of the last ten is 0.5."""
+    return [step_row(i / 10, 10 * i, 10, 0.5 if i == 10 else 2.0 + i) for i in range(1, 11)]
+
+
+def test_final_loss_is_the_mean_over_the_last_tenth_of_the_steps(run: RunDir):
+    write(run, "worker0", *ten_rows())
+    assert seal(run, facts_of(), Outcome()).final_loss == 0.5
+
+
+def test_final_loss_weighs_rows_by_their_steps_and_takes_all_workers(run: RunDir):
+    write(run, "worker0", step_row(1, 95, 95, 9.0), step_row(2, 97, 2, 1.0), step_row(3, 100, 3, 2))
+    write(run, "worker1", step_row(1, 180, 180, 9.0), step_row(3, 200, 20, 3.0))
+    # Of worker0's first row five steps are within its last tenth, of worker1's none.
+    result = seal(run, facts_of(2), Outcome())
+    assert result.final_loss == pytest.approx((5 * 9 + 2 * 1 + 3 * 2 + 20 * 3) / 30)
+
+
+@pytest.mark.parametrize("num_steps", [1, 9, 10, 11, 30, 70, 1000])
+def test_final_loss_of_a_row_a_step_is_never_more_than_a_tenth(run: RunDir, num_steps: int):
+    num_early = num_steps - math.ceil(num_steps / 10)
+    losses = [math.nan] * num_early + [1.0] * (num_steps - num_early)
+    write(run, "worker0", *(step_row(i / 9, i, 1, loss) for i, loss in enumerate(losses, 1)))
+    assert seal(run, facts_of(), Outcome()).final_loss == pytest.approx(1.0)
+
+
+def test_rates_are_amounts_over_the_training_time(run: RunDir):
+    write(run, "worker0", *ten_rows())
+    write(run, "worker1", step_row(0.2, 20, 20, 1.0), step_row(0.5, 50, 30, 1.0))
+    result = seal(run, facts_of(2), Outcome())
+    assert (result.global_steps, result.worker_steps, result.samples) == (100, 150, 1500)
+    assert result.train_s == 1.0
+    assert result.steps_per_s == pytest.approx(100)
+    assert result.worker_steps_per_s == pytest.approx(150)
+    assert result.samples_per_s == pytest.approx(1500)
+    assert [each.worker_steps for each in result.workers] == [100, 50]
+    assert result.workers[0].load_s == pytest.approx(0.1)
+    assert result.workers[0].compute_s == pytest.approx(0.2)
+    assert result.workers[0].exchange_s == pytest.approx(0.3)
+
+
+def test_the_steady_rate_leaves_out_the_first_tenth_of_the_time(run: RunDir):
+    rows = [step_row(0.5, 1, 1, 1.0), step_row(1.0, 2, 1, 1.0), step_row(10.0, 902, 900, 1.0)]
+    write(run, "worker0", *rows)
+    result = seal(run, facts_of(), Outcome())
+    assert result.samples_per_s == pytest.approx(902)
+    assert result.steady_samples_per_s == pytest.approx(1000)
+
+
+def test_one_row_is_too_little_for_a_steady_rate(run: RunDir):
+    write(run, "worker0", step_row(1.0, 2, 2, 1.0))
+    assert seal(run, facts_of(), Outcome()).steady_samples_per_s is None
+
+
+def test_what_a_worker_said_at_its_end_goes_before_its_rows(run: RunDir):
+    write(run, "worker0", *ten_rows())
+    said = {
+        "train_s": 1.25,
+        "worker_steps": 101,
+        "samples": 1010,
+        "global_steps": 101,
+        "last_loss": 0.4,
+        "sent_bytes": 7,
+        "received_bytes": 8,
+    }
+    result = seal(run, facts_of(), Outcome(totals={"worker0": said}))
+    assert (result.train_s, result.global_steps, result.samples) == (1.25, 101, 1010)
+    assert (result.workers[0].sent_bytes, result.workers[0].received_bytes) == (7, 8)
+
+
+def test_node_figures_are_of_the_training_phase_only(run: RunDir):
+    write(
+        run,
+        "node0",
+        node_row("starting", 999, 9_000_000, 0),
+        node_row("mixed", 999, 9_000_000, 100),
+        node_row("training", 150, 1000, 110),
+        node_row("training", 50, 2000, 130),
+        node_row("evaluating", 999, 9_000_000, 10_000),
+        node_row("training", 100, 3000, 10_005),
+        node_row("ending", 999, 9_000_000, 99_999),
+    )
+    (node,) = seal(run, facts_of(), Outcome()).nodes
+    assert node.seats == ("worker0",)
+    assert (node.cpu_percent_mean, node.cpu_percent_peak) == (100, 150)
+    assert node.cpu_node_percent_mean == 50  # of its two cores
+    assert (node.memory_mean_bytes, node.memory_peak_bytes) == (2000, 3000)
+    assert node.disk_read_bytes == 10 + 20 + 5
+    assert node.disk_written_bytes is None
+    assert node.net_sent_bytes is None
+
+
+def test_a_run_too_short_for_a_sample_of_training_takes_the_mixed_ones(run: RunDir):
+    write(run, "node0", node_row("mixed", 80, 5000, 100))
+    (node,) = seal(run, facts_of(), Outcome()).nodes
+    assert (node.cpu_percent_mean, node.memory_peak_bytes) == (80, 5000)
+    assert node.disk_read_bytes is None  # one reading tells of no growth
+
+
+def test_what_was_not_measured_is_null_never_zero(run: RunDir):
+    result = seal(run, facts_of(), Outcome(status="failed", reason="worker0: no"))
+    stored = run.read_result()
+    for key in ("train_s", "steps_per_s", "samples_per_s", "worker_steps_per_s", "final_loss"):
+        assert stored[key] is None
+    for key in ("global_steps", "test_accuracy", "test_loss", "startup_s", "steal_s", "data"):
+        assert stored[key] is None
+    assert stored["workers"][0]["compute_s"] is None
+    assert stored["workers"][0]["sent_bytes"] is None
+    measured = {key for key, value in stored["nodes"][0].items() if value is not None}
+    assert measured == {"name", "seats"}
+    assert not run.steps.exists()
+    assert not run.nodes.exists()
+    assert not run.evaluations.exists()
+    assert result.warnings == ()
+
+
+def test_without_rows_the_totals_still_make_a_result(run: RunDir):
+    said = {
+        "train_s": 2.0,
+        "worker_steps": 10,
+        "samples": 100,
+        "global_steps": 10,
+        "last_loss": 0.25,
+    }
+    result = seal(run, facts_of(), Outcome(totals={"worker0": said}))
+    assert (result.final_loss, result.samples_per_s) == (0.25, 50)
+    assert result.steady_samples_per_s is None
+
+
+def test_a_worker_that_shares_nothing_has_no_global_steps(run: RunDir):
+    write(run, "worker0", *(row | {"global_steps": None} for row in ten_rows()))
+    result = seal(run, facts_of(), Outcome())
+    assert result.global_steps is None
+    assert result.steps_per_s is None
+    assert result.worker_steps_per_s == pytest.approx(100)
+    assert polars.read_parquet(run.steps)["global_steps"].null_count() == 10
+
+
+@pytest.mark.parametrize("end", ["", '\n{"time_s":1.1,"wor', '\n{"time_s"', "\n\0\0"])
+def test_a_last_line_that_was_cut_off_is_left_out(run: RunDir, end: str):
+    write(run, "worker0", *ten_rows(), end=end)
+    assert seal(run, facts_of(), Outcome()).worker_steps == 100
+
+
+@pytest.mark.parametrize("loss", [float("nan"), float("inf")])
+def test_a_loss_that_is_no_number_is_null_with_a_warning(run: RunDir, loss: float):
+    write(run, "worker0", *ten_rows()[:-1], step_row(1.0, 100, 10, loss))
+    evaluation = {"time_s": 1.0, "progress": 100, "accuracy": 0.1, "loss": loss}
+    result = seal(run, facts_of(tensorboard=True), Outcome(evaluations=[evaluation]))
+    assert result.final_loss is None
+    assert result.warnings == ("the loss is not a finite number",)
+    assert (result.test_accuracy, result.test_loss) == (0.1, None)
+    assert result.test_metrics == {"accuracy": 0.1}
+    assert "NaN" not in run.result.read_text()
+    assert "Infinity" not in run.result.read_text()
+
+
+def test_a_diverged_loss_is_told_without_rows_too(run: RunDir):
+    said = {
+        "train_s": 2.0,
+        "worker_steps": 10,
+        "samples": 100,
+        "global_steps": 10,
+        "last_loss": float("nan"),
+    }
+    result = seal(run, facts_of(), Outcome(totals={"worker0": said}))
+    assert result.final_loss is None
+    assert len(result.warnings) == 1
+
+
+def test_the_last_evaluation_is_the_results(run: RunDir):
+    evaluations = [
+        {"time_s": 1.0, "progress": 50, "accuracy": 0.5, "loss": 2.0, "top5": 0.7},
+        {"time_s": 2.0, "progress": 100, "accuracy": 0.6, "loss": 1.0, "top5": 0.8},
+    ]
+    outcome = Outcome(evaluations=evaluations, seconds_to_target=2.0, evaluation_s=0.5)
+    result = seal(run, facts_of(), outcome)
+    assert (result.test_accuracy, result.test_loss) == (0.6, 1.0)
+    assert result.test_metrics == {"accuracy": 0.6, "loss": 1.0, "top5": 0.8}
+    assert polars.read_parquet(run.evaluations).to_dicts() == evaluations
+
+
+def test_rows_are_kept_as_parquet_and_the_scaffolding_goes(run: RunDir):
+    write(run, "worker0", *ten_rows())
+    write(run, "node0", node_row("training", 150, 1000, 110))
+    result = seal(run, facts_of(tensorboard=True), Outcome())
+    assert polars.read_parquet(run.steps).to_dicts() == [
+        {"seat": "worker0"} | row for row in ten_rows()
+    ]
+    assert polars.read_parquet(run.nodes)["node"].to_list() == ["node0"]
+    assert sorted(path.name for path in run.path.iterdir()) == [
+        "environment.json",
+        "logs",
+        "nodes.parquet",
+        "result.json",
+        "spec.toml",
+        "steps.parquet",
+        "tensorboard",
+    ]
+    assert sorted(path.name for path in run.tensorboard.iterdir()) == ["node0", "worker0"]
+    assert Result.from_table(run.read_result()) == result
+
+
+def test_every_loss_is_kept_where_asked_for(run: RunDir):
+    run.seat_losses("worker0").write_bytes(
+        struct.pack("<3f", 3, 2, 1) + b"\1\2"
+    )  # killed in mid-write
+    run.seat_losses("worker1").write_bytes(struct.pack("<2f", 5, 4))
+    seal(run, facts_of(2), Outcome())
+    assert polars.read_parquet(run.losses).rows() == [
+        ("worker0", 1, 3.0),
+        ("worker0", 2, 2.0),
+        ("worker0", 3, 1.0),
+        ("worker1", 1, 5.0),
+        ("worker1", 2, 4.0),
+    ]
+
+
+def test_an_abandoned_run_is_sealed_from_what_is_there(run: RunDir):
+    write(run, "worker0", *ten_rows(), end='\n{"time_s":1.1')
+    result = seal_abandoned(run)
+    assert result.status == "interrupted"
+    assert result.reason == "its driver was killed"
+    assert (result.workload, result.worker_steps, result.final_loss) == ("logistic-mnist", 100, 0.5)
+    assert run.is_sealed
+
+
+def test_a_sealed_run_cannot_be_sealed_as_abandoned(run: RunDir):
+    write(run, "worker0", *ten_rows())
+    seal(run, facts_of(), Outcome())
+    before = {path: path.stat().st_mtime_ns for path in run.path.rglob("*")}
+    with pytest.raises(StoreError):
+        seal_abandoned(run)
+    assert {path: path.stat().st_mtime_ns for path in run.path.rglob("*")} == before
