@@ -56,7 +56,7 @@ def bare(name: str, peer: str, threads: int) -> None:
             x, y = inputs.index_select(0, rows), classes.index_select(0, rows)
             zero()
             loss = torch.nn.functional.cross_entropy(model(x), y)
-            loss.backward()
+            loss.backward()  # type: ignore[no-untyped-call]
             step()
             losses.append(loss.item())
             if len(losses) == steps:

@@ -74,9 +74,8 @@ def main() -> int:
             capture_output=True,
         )
         unsealed = [run.name for run in all_runs(Path(folder)) if not run.is_sealed]
-    print(
-        f"{arguments.runs - num_bad} of {arguments.runs} left nothing; {len(unsealed)} not sealed by `paceline ls`"
-    )
+    print(f"{arguments.runs - num_bad} of {arguments.runs} left nothing", end="; ")
+    print(f"{len(unsealed)} not sealed by `paceline ls`")
     return 1 if num_bad or unsealed else 0
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import ClassVar, final
 
 from paceline import Member, Place, Strategy
+from paceline.comm.base import Message
 from paceline.optim import Update
 
 
@@ -35,7 +36,7 @@ class MySync(Strategy):
         number = 0
         while True:  # until `receive` says that the run is over
             number += 1
-            pushes = {}
+            pushes: dict[str, Message] = {}
             while len(pushes) < len(workers):
                 message = channel.receive()
                 pushes[message.sender] = message
@@ -52,7 +53,7 @@ class MySync(Strategy):
 class _Worker(Member):
     def __init__(self, place: Place) -> None:
         self.place = place
-        self.global_steps = 0
+        self.global_steps: int = 0
 
     def exchange(self, *, last: bool) -> bool:
         self.place.channel.send("server0", self.place.replica.gradients, tag=last)

@@ -169,8 +169,9 @@ def all_runs(out: Path) -> Iterator[RunDir]:
     if not out.is_dir():
         return
     for path in sorted(out.iterdir()):
-        if (path / "spec.toml").is_file():
-            yield RunDir(path)
+        run = RunDir(path)
+        if run.spec.is_file() or run.driver.is_file():
+            yield run
 
 
 def find_run(wanted: str, out: Path) -> RunDir:

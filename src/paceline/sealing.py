@@ -202,7 +202,9 @@ def _final_loss(
 
 def _tenths_in_tail(row: Row, num_steps: int) -> int:
     """How many of a row's steps are among the last tenth of all; ten times as many, to be whole."""
-    return max(0, min(10 * row["count"], 10 * row["worker_steps"] - 9 * num_steps))
+    count: int = row["count"]
+    end: int = row["worker_steps"]
+    return max(0, min(10 * count, 10 * end - 9 * num_steps))
 
 
 def _steady_rate(steps: list[Row], train_s: float | None) -> float | None:
@@ -249,7 +251,7 @@ def _growth(rows: list[Row], phase: str, key: str) -> int | None:
     covered = [(before[key], row[key]) for before, row in pairwise(rows) if row["phase"] == phase]
     if not covered or any(value is None for pair in covered for value in pair):
         return None
-    return sum(last - first for first, last in covered)
+    return sum(int(last) - int(first) for first, last in covered)
 
 
 def _rate(amount: float | None, train_s: float | None) -> float | None:

@@ -22,9 +22,9 @@ from paceline.comm.line import SeatLine
 from paceline.compute.real import Real
 from paceline.errors import Aborted
 from paceline.evaluation import Evaluator
+from paceline.linux import own_pid
 from paceline.measure.clock import Clock
 from paceline.measure.monitor import watch_node
-from paceline.measure.processes import own_pid
 from paceline.measure.recorder import Recorder
 from paceline.replica import Replica
 from paceline.runs import RunDir

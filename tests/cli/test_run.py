@@ -7,15 +7,39 @@ import pytest
 
 from tests.commands import QUICK, last_json, paceline, start
 
-KEYS = (
-    "run status workload strategy cluster num_workers batch_size global_steps worker_steps samples "
-    "train_s steps_per_s samples_per_s final_loss test_accuracy seconds_to_target nodes"
-).split()
-NODE_KEYS = (
-    "name seats cpu_percent_mean cpu_percent_peak memory_mean_bytes memory_peak_bytes "
-    "net_sent_bytes net_received_bytes packets_sent packets_received disk_read_bytes "
-    "disk_written_bytes"
-).split()
+KEYS = [
+    "run",
+    "status",
+    "workload",
+    "strategy",
+    "cluster",
+    "num_workers",
+    "batch_size",
+    "global_steps",
+    "worker_steps",
+    "samples",
+    "train_s",
+    "steps_per_s",
+    "samples_per_s",
+    "final_loss",
+    "test_accuracy",
+    "seconds_to_target",
+    "nodes",
+]
+NODE_KEYS = [
+    "name",
+    "seats",
+    "cpu_percent_mean",
+    "cpu_percent_peak",
+    "memory_mean_bytes",
+    "memory_peak_bytes",
+    "net_sent_bytes",
+    "net_received_bytes",
+    "packets_sent",
+    "packets_received",
+    "disk_read_bytes",
+    "disk_written_bytes",
+]
 
 
 @pytest.fixture(scope="module")
@@ -96,23 +120,27 @@ WRONG = {
         ["record.loss", "rows, all"],
     ),
     "more workers than rows": (
-        "run synthetic --strategy solo --workers 50 --set workload.rows=20".split(),
+        ["run", "synthetic", "--strategy", "solo", "--workers", "50", "--set", "workload.rows=20"],
         ["num_workers = 50", "20 rows"],
     ),
     "batch times workers over the rows": (
-        "run synthetic --strategy solo --workers 2 --batch 15 --set workload.rows=20".split(),
+        [
+            *["run", "synthetic", "--strategy", "solo"],
+            *["--workers", "2", "--batch", "15"],
+            *["--set", "workload.rows=20"],
+        ],
         ["batch = 15", "20 rows"],
     ),
     "two lengths": (["run", "synthetic", "--steps", "3", "--epochs", "2"], ["epochs = 2", "steps"]),
     "global steps without any": (
-        "run synthetic --strategy solo --workers 2 --steps 3".split(),
+        ["run", "synthetic", "--strategy", "solo", "--workers", "2", "--steps", "3"],
         ["steps = 3", "worker_steps"],
     ),
     "single with two": (["run", "synthetic", "--workers", "2"], ["num_workers = 2", "solo"]),
     "no file": (["run", "nowhere.py:Mine"], ["nowhere.py:Mine", "there is no file"]),
     "not an assignment": (["run", "synthetic", "--set", "batch"], ["--set = 'batch'"]),
     "full set missing": (
-        "run logistic-mnist --data-dir nowhere --set workload.subset=full".split(),
+        ["run", "logistic-mnist", "--data-dir", "nowhere", "--set", "workload.subset=full"],
         ["paceline data get mnist"],
     ),
     "no spec file": (["run", "nothing.toml"], ["nothing.toml"]),

@@ -332,15 +332,18 @@ def test_a_stranger_who_never_stops_does_not_hide_the_end_of_the_run(
         over.set()
 
 
+def send_for_ever(channel: Channel) -> None:
+    while True:
+        channel.send("worker2", torch.ones(4))
+
+
 def test_a_sender_whose_receiver_never_reads_is_released_by_an_abort(server: Zmq):
     server.driver["worker0"].send("abort", reason="server0 failed")
     with pytest.raises(Aborted, match="server0 failed"):
-        while True:
-            server["worker0"].send("worker2", torch.ones(4))
+        send_for_ever(server["worker0"])
 
 
 def test_a_server_whose_worker_has_left_is_released_by_the_end_of_the_run(server: Zmq):
     server.driver["server0"].send("finish")
     with pytest.raises(Finished):
-        while True:
-            server["server0"].send("worker2", torch.ones(4))
+        send_for_ever(server["server0"])

@@ -1,5 +1,6 @@
 """The line between a seat and its driver: whole messages in order, and never a silent end."""
 
+import math
 import os
 import socket
 import threading
@@ -43,7 +44,7 @@ def test_numbers_that_are_none_arrive_too(ends: tuple[Line, Line]):
     ends[0].send("status", loss=float("nan"), rate=float("inf"), steps=None)
     message = ends[1].receive()
     assert message is not None
-    assert message["loss"] != message["loss"]  # noqa: PLR0124 - only NaN differs from itself
+    assert math.isnan(message["loss"])
     assert (message["rate"], message["steps"]) == (float("inf"), None)
 
 
@@ -145,12 +146,10 @@ def test_stop_and_finish_are_remembered(driver: Line, seat: SeatLine):
 def test_an_abort_names_its_reason_however_the_seat_hears_of_it(
     driver: Line, seat: SeatLine, how: str
 ):
-    driver.send("phase")
     driver.send("abort", reason="worker1 failed: ValueError: no")
     ask = {"poll": seat.poll, "wait": lambda: seat.wait("start"), "listen": lambda: seat.listen(1)}
     with pytest.raises(Aborted, match=r"worker1 failed: ValueError: no"):
-        for _ in range(2):
-            ask[how]()
+        ask[how]()
 
 
 def test_a_seat_whose_driver_is_gone_is_told_so(driver: Line, seat: SeatLine):

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from paceline.measure import machine
+from paceline.linux import own_pid
+from paceline.measure import machine, trials
 from paceline.measure.environment import cpu_cgroups
 from paceline.measure.machine import Finding, examine, missing_required
-from paceline.measure.processes import own_pid
 
 
 @pytest.fixture(scope="module")
@@ -85,19 +85,19 @@ def test_a_trial_that_raises_tells_why():
     def fail() -> None:
         raise OSError("no such thing here")
 
-    assert machine._attempt(fail) == "no such thing here"
-    assert machine._attempt(lambda: None) == ""
+    assert trials.attempt(fail) == "no such thing here"
+    assert trials.attempt(lambda: None) == ""
 
 
 def test_a_trial_that_dies_is_told_and_not_waited_for():
     began_s = time.monotonic()
-    assert "-9" in machine._attempt(lambda: os.kill(os.getpid(), signal.SIGKILL))
+    assert "-9" in trials.attempt(lambda: os.kill(os.getpid(), signal.SIGKILL))
     assert time.monotonic() - began_s < machine.ATTEMPT_TIMEOUT_S
 
 
 def test_a_trial_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(machine, "ATTEMPT_TIMEOUT_S", 1)
-    assert f"-{signal.SIGALRM.value}" in machine._attempt(signal.pause)
+    assert f"-{signal.SIGALRM.value}" in trials.attempt(signal.pause)
 
 
 def test_only_what_is_required_counts_as_missing():

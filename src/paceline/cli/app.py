@@ -7,7 +7,7 @@ import sys
 import typer
 
 from paceline.cli import data, doctor, run, stored
-from paceline.errors import PacelineError, RunError, SeatFailed, SpecError
+from paceline.errors import PacelineError, SeatFailed, SpecError
 
 app = typer.Typer(
     name="paceline",
@@ -38,8 +38,6 @@ def _explain(error: PacelineError) -> None:
     if isinstance(error, SpecError):
         for problem in error.problems:
             typer.echo(f"  {problem}", err=True)
-    if isinstance(error, RunError) and error.result is not None:
-        typer.echo(f"The run is kept, as {error.result.status}: {error.result.run}", err=True)
     if isinstance(error, SeatFailed) and error.log_tail:
         typer.echo(f"\nThe end of {error.seat}'s log:\n{_indented(error.log_tail)}", err=True)
 

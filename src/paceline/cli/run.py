@@ -139,8 +139,10 @@ def _carry_out(table: dict[str, Any], out: Path, as_json: bool) -> None:
         with watching(spec) as watch:
             result = driver.run(spec, out=out, watch=watch)
     except RunError as error:
-        if as_json and error.result is not None:
-            _print_json(error.result)
+        if error.result is not None:
+            print_result(error.result)
+            if as_json:
+                _print_json(error.result)
         raise
     print_result(result)
     if as_json:

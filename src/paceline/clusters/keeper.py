@@ -19,7 +19,7 @@ import threading
 from pathlib import Path
 from typing import Any
 
-from paceline.clusters import linux
+from paceline import linux
 from paceline.clusters.base import Berth, Seat, entry_function
 from paceline.comm.line import Line, LineClosed, SeatLine
 
@@ -50,7 +50,9 @@ def main() -> None:
 
 def _become_init(job: Table) -> None:
     """Continue as the first process of a PID namespace, where that is allowed."""
-    if not linux.unshare(linux.CLONE_NEWPID):
+    try:
+        linux.unshare(linux.CLONE_NEWPID)
+    except OSError:
         linux.adopt_orphans()
         return
     child = os.fork()
@@ -127,7 +129,7 @@ def _end(pids: list[int]) -> None:
 
 
 def _children() -> list[int]:
-    text = Path(f"/proc/self/task/{linux.pid_seen_by_proc()}/children").read_text()
+    text = Path(f"/proc/self/task/{linux.own_pid()}/children").read_text()
     return [int(pid) for pid in text.split()]
 
 

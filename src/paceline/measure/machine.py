@@ -6,31 +6,28 @@ namespaces with it; nothing on the host is changed, and nothing is left behind.
 
 from __future__ import annotations
 
-import ctypes
-import json
 import os
 import shutil
-import signal
-import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 from paceline.measure.environment import cpu_cgroups, memory_bytes, quota_cores, usable_cores
-
-CLONE_NEWUSER = 0x10000000
-CLONE_NEWPID = 0x20000000
-CLONE_NEWNET = 0x40000000
+from paceline.measure.trials import (
+    attempt,
+    enter_network_namespace,
+    enter_user_namespace,
+    run_in_network_namespace,
+    try_pid_namespace,
+)
 
 MINIMUM_PYTHON = (3, 11)
 REQUIRED = frozenset({"python", "torch", "memfd"})  # without these there is no run at all
 FAST_CLOCKS = frozenset({"tsc", "kvm-clock", "arch_sys_counter", "hyperv_clocksource_tsc_page"})
-ATTEMPT_TIMEOUT_S = 10
 
 ROOT_OR_USER_NAMESPACES = (
     "run as root, or allow user namespaces: sysctl kernel.unprivileged_userns_clone=1 (Debian), "
@@ -127,11 +124,11 @@ def _memfd() -> Finding:
 
 def _namespaces() -> list[Finding]:
     trials = {
-        "user namespaces": _enter_user_namespace,
-        "network namespaces": _enter_network_namespace,
-        "PID namespaces": _try_pid_namespace,
+        "user namespaces": enter_user_namespace,
+        "network namespaces": enter_network_namespace,
+        "PID namespaces": try_pid_namespace,
     }
-    return [_namespace(name, _attempt(trial)) for name, trial in trials.items()]
+    return [_namespace(name, attempt(trial)) for name, trial in trials.items()]
 
 
 def _namespace(name: str, error: str) -> Finding:
@@ -154,7 +151,7 @@ def _tools() -> Finding:
 
 
 def _trial(name: str, command: str, module: str) -> Finding:
-    error = _attempt(lambda: _run_in_network_namespace(command))
+    error = attempt(lambda: run_in_network_namespace(command))
     if not error:
         return Finding(name, True, "works")
     remedy = (
@@ -163,91 +160,6 @@ def _trial(name: str, command: str, module: str) -> Finding:
     )
     # Latency is an extra: links can be shaped without it.
     return Finding(name, None if module == "sch_netem" else False, error, remedy)
-
-
-def _attempt(action: Callable[[], None]) -> str:
-    """Do it in a child of its own; "" if it went well, else what went wrong."""
-    reader, writer = os.pipe()
-    with warnings.catch_warnings():
-        # Python 3.12 warns of forking beside threads; the child makes system calls and ends.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        pid = os.fork()
-    if pid == 0:
-        _act_and_exit(action, writer)
-    os.close(writer)
-    with os.fdopen(reader, encoding="utf-8", errors="replace") as pipe:
-        told = pipe.read()
-    _, status = os.waitpid(pid, 0)
-    if status == 0 and told:
-        return str(json.loads(told))
-    return f"the trial ended with code {os.waitstatus_to_exitcode(status)}"
-
-
-def _act_and_exit(action: Callable[[], None], writer: int) -> None:
-    """What the child does; it never returns into the parent's code."""
-    try:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(ATTEMPT_TIMEOUT_S)
-        try:
-            action()
-            error = ""
-        except Exception as caught:  # noqa: BLE001 - whatever it is, it is the answer
-            error = str(caught) or type(caught).__name__
-        os.write(writer, json.dumps(error).encode())
-        os._exit(0)
-    finally:
-        os._exit(1)
-
-
-def _unshare(flags: int) -> None:
-    libc = ctypes.CDLL(None, use_errno=True)
-    if libc.unshare(flags) != 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
-
-
-def _enter_user_namespace() -> None:
-    user, group = os.geteuid(), os.getegid()
-    _unshare(CLONE_NEWUSER)
-    # Root inside: tc would lose its rights at exec under any other number.
-    Path("/proc/self/setgroups").write_text("deny")
-    Path("/proc/self/uid_map").write_text(f"0 {user} 1")
-    Path("/proc/self/gid_map").write_text(f"0 {group} 1")
-
-
-def _enter_namespace(flag: int) -> None:
-    try:
-        _unshare(flag)
-    except PermissionError:
-        _enter_user_namespace()
-        _unshare(flag)
-
-
-def _enter_network_namespace() -> None:
-    _enter_namespace(CLONE_NEWNET)
-
-
-def _try_pid_namespace() -> None:
-    _enter_namespace(CLONE_NEWPID)
-    pid = os.fork()  # the caller itself stays outside; its first child is number 1 inside
-    if pid == 0:
-        os._exit(0 if os.getpid() == 1 else 1)
-    if os.waitpid(pid, 0)[1] != 0:
-        raise OSError("the first process inside is not number 1")
-
-
-def _run_in_network_namespace(command: str) -> None:
-    _enter_network_namespace()
-    done = subprocess.run(
-        ("sh", "-c", command),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=ATTEMPT_TIMEOUT_S / 2,  # so that the child's alarm leaves no grandchild behind
-        check=False,
-    )
-    if done.returncode != 0:
-        raise OSError(" ".join((done.stderr or done.stdout).split()))
 
 
 def _cpu_caps() -> Finding:

@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any, final
 
 from paceline.comm.line import Message, SeatLine
+from paceline.linux import own_pid
 from paceline.measure.clock import Clock
-from paceline.measure.processes import Sampler, Usage, own_pid
+from paceline.measure.processes import Sampler, Usage
 
 
 def watch_node(line: SeatLine, rows: Path, interval_s: float) -> None:

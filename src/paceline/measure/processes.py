@@ -61,11 +61,6 @@ class _Reading:
     disk_bytes: tuple[int, int] | None  # read, written
 
 
-def own_pid() -> int:
-    """This process's pid as /proc tells it: os.getpid() differs inside a PID namespace."""
-    return int(os.readlink("/proc/self"))
-
-
 class Sampler:
     """Samples root processes and all their descendants; pids are those of /proc.
 

@@ -24,7 +24,7 @@ class Witness:
     prefix: tuple[str, ...] = ()
     """What the command is to be started with."""
     mark: str = field(default_factory=lambda: secrets.token_hex(8))
-    files: frozenset[Path] = field(default_factory=lambda: temporary_files())
+    files: frozenset[Path] = field(default_factory=lambda: frozenset(temporary_files()))
 
     @property
     def environment(self) -> dict[str, str]:
@@ -71,5 +71,5 @@ def _read(path: str) -> bytes:
         return b""
 
 
-def temporary_files() -> frozenset[Path]:
-    return frozenset(path for place in _PLACES if place.is_dir() for path in place.iterdir())
+def temporary_files() -> set[Path]:
+    return {path for place in _PLACES if place.is_dir() for path in place.iterdir()}

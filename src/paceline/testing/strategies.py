@@ -44,7 +44,7 @@ class StrategyConformance:
 
     def spec(self, **fields: Any) -> RunSpec:
         """Make the run that a check is about."""
-        given = {
+        given: dict[str, Any] = {
             "workload": Moons(),
             "strategy": self.strategy,
             "cluster": Inline(),
