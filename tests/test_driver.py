@@ -288,3 +288,45 @@ def test_a_disk_that_fills_up_is_a_failed_run_that_is_sealed(tmp_path):
 
 def run_dir_of(result):
     return RunDir(Path(result.run))
+
+
+def test_a_script_without_a_guard_is_refused_in_its_seats(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import paceline\n"
+        "from paceline.testing import Moons\n"
+        "class Mine(paceline.Workload):\n"
+        "    def model(self): return Moons().model()\n"
+        "    def data(self, split, dtype): return Moons().data(split, dtype)\n"
+        "paceline.run(paceline.RunSpec(workload=Mine()), out='runs')\n"
+    )
+    done = subprocess.run(
+        [sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert 'put the call under if __name__ == "__main__":' in done.stderr
+    assert len(list((tmp_path / "runs").iterdir())) == 1
+
+
+class WithoutAccuracy(SlowToEvaluate):
+    def metrics(self, model, batch):
+        return {"loss": self.loss(model, batch)}
+
+
+def test_a_target_that_is_never_measured_is_said_so(tmp_path):
+    spec = paceline.RunSpec(
+        workload=WithoutAccuracy(), cluster=Inline(), steps=10, target_accuracy=0.5
+    )
+    result = paceline.run(spec, out=tmp_path)
+    assert result.warnings == (
+        "target_accuracy is given, but the workload's metrics have no accuracy",
+    )
+
+
+def test_a_reached_target_is_evaluated_once(tmp_path):
+    spec = paceline.RunSpec(
+        workload=Moons(), cluster=Inline(), epochs=50, target_loss=10.0, eval_every=7
+    )
+    result = paceline.run(spec, out=tmp_path)
+    evaluations = polars.read_parquet(run_dir_of(result).evaluations)
+    assert evaluations["progress"].to_list() == [7] == [result.global_steps]

@@ -133,7 +133,7 @@ def test_what_a_worker_said_at_its_end_goes_before_its_rows(run: RunDir):
         "worker_steps": 101,
         "samples": 1010,
         "global_steps": 101,
-        "last_loss": 0.4,
+        "final_loss": 0.4,
         "sent_bytes": 7,
         "received_bytes": 8,
     }
@@ -194,7 +194,7 @@ def test_without_rows_the_totals_still_make_a_result(run: RunDir):
         "worker_steps": 10,
         "samples": 100,
         "global_steps": 10,
-        "last_loss": 0.25,
+        "final_loss": 0.25,
     }
     result = seal(run, facts_of(), Outcome(totals={"worker0": said}))
     assert (result.final_loss, result.samples_per_s) == (0.25, 50)
@@ -235,7 +235,7 @@ def test_a_diverged_loss_is_told_without_rows_too(run: RunDir):
         "worker_steps": 10,
         "samples": 100,
         "global_steps": 10,
-        "last_loss": float("nan"),
+        "final_loss": float("nan"),
     }
     result = seal(run, facts_of(), Outcome(totals={"worker0": said}))
     assert result.final_loss is None

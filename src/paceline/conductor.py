@@ -18,6 +18,7 @@ from typing import Any, Final, Literal, final
 from paceline.clusters.base import Departure, Seat
 from paceline.comm.line import Line, LineClosed, Message
 from paceline.measure.clock import Clock
+from paceline.runs import RunDir
 from paceline.sealing import Outcome
 from paceline.spec import RunSpec
 from paceline.workloads.order import Order
@@ -60,6 +61,7 @@ class Conductor:
         order: Order,
         lines: Mapping[str, Line],
         seats: Sequence[Seat],
+        run_dir: RunDir,
         outcome: Outcome,
         began_s: float,
     ) -> None:
@@ -67,6 +69,7 @@ class Conductor:
         self._order = order
         self._lines = dict(lines)
         self._seats = {seat.name: seat for seat in seats}
+        self._run_dir = run_dir
         self._outcome = outcome
         self._began_s = began_s
         self._selector = selectors.DefaultSelector()
@@ -94,7 +97,8 @@ class Conductor:
     def attend(self, timeout_s: float) -> None:
         """Hear what the seats have to say, for as long as `timeout_s` if they are silent."""
         for key, _ in self._selector.select(timeout_s):
-            self._hear(key.data)
+            if key.data in self._lines:  # hearing one seat may hang up another
+                self._hear(key.data)
 
     def left(self, departure: Departure) -> None:
         """A seat's process has ended: well, or as the first thing that went wrong."""
@@ -189,7 +193,7 @@ class Conductor:
     def _evaluate_if_all_rest(self) -> None:
         if self._training != set(self._paused) or self.failed_seat is not None:
             return
-        if self._interrupted and not self._training:
+        if not self._training and (self._interrupted or self._is_evaluated()):
             self._finish()
             return
         self._paused_from_s = time.monotonic()
@@ -208,22 +212,33 @@ class Conductor:
         progress = max(self._paused.values(), default=progress)
         row = {"time_s": time_s, "progress": progress, **message["metrics"]}
         self._outcome.evaluations.append(row)
+        self._run_dir.append_evaluation(row)
         reached = self._target_is_reached(row)
         if reached and self._outcome.seconds_to_target is None:
             self._outcome.seconds_to_target = time_s
         self._resume(paused_s, stop=reached or self._interrupted)
+
+    def _is_evaluated(self) -> bool:
+        """Whether nothing was learnt since the last evaluation: a target was reached there."""
+        done = max(map(self._progress_of, self._outcome.totals.values()))
+        return any(row["progress"] == done for row in self._outcome.evaluations[-1:])
 
     def _progress_of(self, totals: Message) -> int:
         shared = totals["global_steps"]
         return int(totals["worker_steps"] if shared is None else shared)
 
     def _target_is_reached(self, metrics: Mapping[str, float]) -> bool:
-        accuracy, loss = self._spec.target_accuracy, self._spec.target_loss
-        if accuracy is None and loss is None:
-            return False
-        return (accuracy is None or metrics.get("accuracy", -math.inf) >= accuracy) and (
-            loss is None or metrics.get("loss", math.inf) <= loss
-        )
+        targets = {"accuracy": self._spec.target_accuracy, "loss": self._spec.target_loss}
+        wanted = {name: value for name, value in targets.items() if value is not None}
+        for name in wanted.keys() - metrics.keys():
+            warning = f"target_{name} is given, but the workload's metrics have no {name}"
+            if warning not in self._outcome.warnings:
+                self._outcome.warnings.append(warning)
+        reached = {
+            "accuracy": lambda value: metrics.get("accuracy", -math.inf) >= value,
+            "loss": lambda value: metrics.get("loss", math.inf) <= value,
+        }
+        return bool(wanted) and all(reached[name](value) for name, value in wanted.items())
 
     def _resume(self, paused_s: float, *, stop: bool) -> None:
         if not self._training:

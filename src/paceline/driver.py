@@ -6,6 +6,7 @@ Read this file first, then `worker.py`: together they are the story of a run.
 from __future__ import annotations
 
 import dataclasses
+import os
 import secrets
 import shutil
 import time
@@ -13,9 +14,17 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
-from paceline.clusters.base import Job
+from paceline.clusters.base import SEAT_VARIABLE, Crew, Job
 from paceline.conductor import Conductor, View
-from paceline.errors import Interrupted, Problem, RunError, SeatFailed, SpecError, StoreError
+from paceline.errors import (
+    Interrupted,
+    NotHere,
+    Problem,
+    RunError,
+    SeatFailed,
+    SpecError,
+    StoreError,
+)
 from paceline.measure.environment import capture, steal_seconds, usable_cores
 from paceline.results import Facts, Result
 from paceline.runs import RunDir, create_run
@@ -37,6 +46,7 @@ def run(spec: RunSpec, *, out: Path | str = DEFAULT_OUT, watch: Watch | None = N
     second with what is known so far.
     """
     began_s, stolen_s = time.monotonic(), steal_seconds()
+    _refuse_in_a_seat()
     spec = spec.checked()
     _check_sources(spec)
     order = spec.check_data()
@@ -100,21 +110,30 @@ def _carry_out(
             order=order,
             lines=crew.lines,
             seats=job.seats,
+            run_dir=run_dir,
             outcome=outcome,
             began_s=began_s,
         )
-        _warm_up()
-        while not conductor.is_over:
-            try:
-                conductor.attend(_TICK_S)
-                for departure in crew.departures():
-                    conductor.left(departure)
-                watch(conductor.view())
-            except KeyboardInterrupt:
-                conductor.interrupt()
+        _lead(conductor, crew, watch)
+        return _failure(run_dir, outcome, conductor.failed_seat)
+    except KeyboardInterrupt:  # not in the middle of training, where it is answered gently
+        outcome.status, outcome.reason = "interrupted", "stopped by the user"
+        return Interrupted(outcome.reason)
     finally:
         crew.end()
-    return _failure(run_dir, outcome, conductor.failed_seat)
+
+
+def _lead(conductor: Conductor, crew: Crew, watch: Watch) -> None:
+    """Hear the seats, see who leaves, show how it goes, until the run is over."""
+    _warm_up()
+    while not conductor.is_over:
+        try:
+            conductor.attend(_TICK_S)
+            for departure in crew.departures():
+                conductor.left(departure)
+            watch(conductor.view())
+        except KeyboardInterrupt:
+            conductor.interrupt()
 
 
 def _warm_up() -> None:
@@ -183,6 +202,15 @@ def _keep_source(run_dir: RunDir, spec: RunSpec) -> None:
         if file.suffix == ".py" and file.is_file():
             run_dir.source.mkdir(exist_ok=True)
             shutil.copy2(file, run_dir.source / file.name)
+
+
+def _refuse_in_a_seat() -> None:
+    """A seat imports the script its workload is in; unguarded, that script would run again."""
+    if SEAT_VARIABLE in os.environ:
+        raise NotHere(
+            "paceline.run was called while a seat imported your script; put the call under "
+            'if __name__ == "__main__":'
+        )
 
 
 def _check_sources(spec: RunSpec) -> None:

@@ -3,6 +3,7 @@
 PacelineError
 ├── SpecError         what was asked for is wrong: every field at once       (exit code 2)
 ├── DataError         a data file is missing, corrupt or of the wrong kind   (exit code 2)
+├── NotHere           a run was started from within a seat                   (exit code 2)
 ├── StoreError        a run directory cannot be read or written              (exit code 2)
 ├── WireError         a frame that is not ours
 └── RunError          a run that had started did not finish                  (exit code 1)
@@ -50,6 +51,12 @@ class SpecError(PacelineError):
 
 class DataError(PacelineError):
     """A data set or one of its files cannot be used; the message names the file."""
+
+    exit_code = 2
+
+
+class NotHere(PacelineError):
+    """A run was started from within a seat of another run."""
 
     exit_code = 2
 

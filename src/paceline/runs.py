@@ -29,6 +29,7 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from paceline.errors import StoreError
+from paceline.linux import own_pid
 
 # Freed just before the seal is written, so that a run which filled the disk can still say so.
 _BALLAST_BYTES: Final = 1 << 18
@@ -62,6 +63,11 @@ class RunDir:
     @property
     def is_sealed(self) -> bool:
         return self.result.exists()
+
+    def age_key(self) -> tuple[str, int, str]:
+        """Sort runs by when they began: their names tell the second, the spec's file the rest."""
+        began_ns = self.spec.stat().st_mtime_ns if self.spec.exists() else 0
+        return self.name[:15], began_ns, self.name
 
     def seat_records(self, seat: str) -> Path:
         return self.records / f"{seat}.jsonl"
@@ -115,6 +121,11 @@ class RunDir:
             raise StoreError(f"{path} does not hold a JSON object")
         return content
 
+    def append_evaluation(self, row: dict[str, Any]) -> None:
+        """Keep an evaluation at once: the driver may be killed before the seal."""
+        with contextlib.suppress(OSError), self.seat_records("evaluations").open("a") as file:
+            file.write(json.dumps(row) + "\n")
+
     def read_facts(self) -> dict[str, Any]:
         """Read what the driver noted before it started anything."""
         facts: dict[str, Any] = self._read_json(self.driver)["facts"]
@@ -124,7 +135,7 @@ class RunDir:
         """Write what is known before anything starts."""
         self.records.mkdir()
         self.logs.mkdir()
-        driver = {"pid": os.getpid(), "start": _start_of(os.getpid()), "facts": facts}
+        driver = {"pid": own_pid(), "start": _start_of(own_pid()), "facts": facts}
         write_atomically(self.driver, json.dumps(driver))
         write_atomically(self.spec, spec)
         write_atomically(self.environment, json.dumps(environment, indent=2) + "\n")
@@ -168,10 +179,9 @@ def all_runs(out: Path) -> Iterator[RunDir]:
     """Yield the runs below a folder, oldest first."""
     if not out.is_dir():
         return
-    for path in sorted(out.iterdir()):
-        run = RunDir(path)
-        if run.spec.is_file() or run.driver.is_file():
-            yield run
+    runs = [RunDir(path) for path in out.iterdir()]
+    begun = [run for run in runs if run.spec.is_file() or run.driver.is_file()]
+    yield from sorted(begun, key=RunDir.age_key)
 
 
 def find_run(wanted: str, out: Path) -> RunDir:

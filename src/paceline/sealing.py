@@ -48,6 +48,7 @@ def seal(run: RunDir, facts: Facts, outcome: Outcome) -> Result:
     workers = [f"worker{index}" for index in range(facts.num_workers)]
     steps = [{"seat": seat, **row} for seat in workers for row in _rows_of(run, seat)]
     nodes = [{"node": node, **row} for node in facts.seats for row in _rows_of(run, node)]
+    outcome.evaluations = outcome.evaluations or list(_rows_of(run, "evaluations"))
     _write_parquet(run.steps, steps)
     _write_parquet(run.nodes, nodes)
     _write_parquet(run.evaluations, outcome.evaluations)
@@ -190,12 +191,17 @@ def _worker_totals(name: str, outcome: Outcome, steps: list[Row]) -> WorkerTotal
 def _final_loss(
     steps: list[Row], workers: tuple[WorkerTotals, ...], outcome: Outcome
 ) -> float | None:
-    """Average the training loss over the last tenth of each worker's steps."""
+    """Average the training loss over the last tenth of each worker's steps.
+
+    Workers that came to their end said it exactly; of others there are the rows.
+    """
+    if len(outcome.totals) == len(workers):
+        said = [row["final_loss"] for row in outcome.totals.values()]
+        return _finite(sum(said) / len(said)) if None not in said else None
     totals = {each.name: each.worker_steps for each in workers}
     weights = [_tenths_in_tail(row, totals[row["seat"]]) for row in steps]
     if not any(weights):
-        said = [row["last_loss"] for row in outcome.totals.values()]
-        return _finite(sum(said) / len(said)) if said else None
+        return None
     total = sum(row["loss_mean"] * each for row, each in zip(steps, weights, strict=True) if each)
     return _finite(total / sum(weights))
 

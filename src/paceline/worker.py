@@ -251,7 +251,7 @@ class Worker:
             "worker_steps": self.num_steps,
             "samples": self.num_steps * self.order.batch,
             "global_steps": self.member.global_steps,
-            "last_loss": self.recorder.last_loss,
+            "final_loss": self.recorder.final_loss(),
             "sent_bytes": self.channel.sent_bytes,
             "received_bytes": self.channel.received_bytes,
         }

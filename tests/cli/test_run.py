@@ -105,6 +105,19 @@ def test_a_kept_spec_can_be_run_again_with_one_thing_changed(folder, tmp_path):
     assert "lr = 0.5" in (tmp_path / result["run"] / "spec.toml").read_text()
 
 
+def test_another_length_takes_the_place_of_the_kept_one(folder, tmp_path):
+    cwd, done = folder
+    spec = cwd / last_json(done)["run"] / "spec.toml"
+    again = paceline("run", spec, "--set", "steps=3", "--json", cwd=tmp_path)
+    assert last_json(again)["global_steps"] == 3
+
+
+def test_version():
+    from importlib.metadata import version
+
+    assert paceline("--version", cwd=".").stdout == f"paceline {version('paceline')}\n"
+
+
 WRONG = {
     "unknown workload": (["run", "logistic-mnst"], ["workload = 'logistic-mnst'", "lenet-mnist"]),
     "unknown strategy": (["run", "synthetic", "--strategy", "rnig"], ["'rnig'", "solo"]),

@@ -35,7 +35,18 @@ def test_a_row_has_the_moments_of_its_own_losses(files: tuple[Path, Path]):
     assert first["loss_variance"] == pytest.approx(2 / 3)
     assert (second["count"], second["worker_steps"], second["global_steps"]) == (1, 4, 4)
     assert (second["loss_mean"], second["loss_variance"], second["time_s"]) == (7.0, 0.0, 0.75)
-    assert recorder.last_loss == 7.0
+    assert recorder.final_loss() == 7.0
+
+
+def test_the_final_loss_is_the_same_however_often_rows_are_written(files: tuple[Path, Path]):
+    losses = [float(number) for number in range(100)]
+    seldom, often = Recorder(None, None), Recorder(None, None)
+    seldom.losses += losses
+    seldom.write(1.0, 100, 100)
+    for loss in losses:
+        often.losses.append(loss)
+        often.write(1.0, 100, 100)
+    assert seldom.final_loss() == often.final_loss() == 94.5
 
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50))

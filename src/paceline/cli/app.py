@@ -3,11 +3,31 @@
 from __future__ import annotations
 
 import sys
+from importlib import metadata
+from typing import Annotated
 
 import typer
 
 from paceline.cli import data, doctor, run, stored
 from paceline.errors import PacelineError, SeatFailed, SpecError
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"paceline {metadata.version('paceline')}")
+        raise typer.Exit
+
+
+def _options(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Say which version this is.", callback=_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Take the options that go before a command."""
+
 
 app = typer.Typer(
     name="paceline",
@@ -17,6 +37,7 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
+app.callback()(_options)
 app.command("run", help=run.HELP)(run.run)
 app.command("ls")(stored.ls)
 app.command("show")(stored.show)
@@ -44,7 +65,7 @@ def _explain(error: PacelineError) -> None:
 
 def _headline(error: PacelineError) -> str:
     if isinstance(error, SpecError):
-        return "Nothing was started. What was asked for is wrong:"
+        return "What was asked for is wrong, and nothing was started:"
     return f"{error}"
 
 

@@ -16,6 +16,8 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from paceline.cli.tables import short, wide_console
+
 if TYPE_CHECKING:
     from paceline.conductor import View
     from paceline.spec import RunSpec
@@ -27,8 +29,8 @@ _BAR_WIDTH: Final = 24
 @contextlib.contextmanager
 def watching(spec: RunSpec) -> Iterator[Callable[[View], None]]:
     """Give a function to call with each view of the run."""
-    console = Console(stderr=True)
-    title = f"{spec.workload.name} · {spec.strategy.name} · {spec.cluster.name}"
+    console = wide_console(stderr=True)
+    title = " · ".join(short(part.name) for part in (spec.workload, spec.strategy, spec.cluster))
     if spec.num_workers > 1:
         title += f" · {spec.num_workers} workers"
     if console.is_terminal and not spec.cluster.shares_process:
@@ -52,9 +54,9 @@ class _Lines:
         if view.phase == self._last_phase and now_s - self._last_s < _LINE_EVERY_S:
             return
         if not self._last_phase:
-            self._console.print(self._title, highlight=False)
+            self._console.print(self._title, markup=False)
         self._last_phase, self._last_s = view.phase, now_s
-        self._console.print(f"  {headline(view)}", highlight=False)
+        self._console.print(f"  {headline(view)}", markup=False)
 
 
 def panel(title: str, view: View) -> Group:

@@ -18,9 +18,8 @@ if TYPE_CHECKING:
 
 HELP = """Train a WORKLOAD once, measured, and keep the run.
 
-WORKLOAD is a name (logistic-mnist, lenet-mnist, synthetic), a class of your own
-(my_model.py:MyWorkload) or a spec.toml of an earlier run. Everything not given is the
-workload's own choice; every field can be reached with --set, e.g. --set optimizer.name=adam.
+Everything not given is the workload's own choice. Every field of the spec can be reached with \
+--set, for example --set optimizer.name=adam.
 
 Examples:
 
@@ -36,7 +35,15 @@ _WHAT = "What and where"
 
 
 def run(  # noqa: PLR0917 - each is an option on the command line
-    workload: Annotated[str, typer.Argument(metavar="WORKLOAD", show_default=False)],
+    workload: Annotated[
+        str,
+        typer.Argument(
+            metavar="WORKLOAD",
+            help="logistic-mnist, lenet-mnist, synthetic, a class of your own "
+            "(my_model.py:MyWorkload), or the spec.toml of an earlier run.",
+            show_default=False,
+        ),
+    ],
     strategy: Annotated[
         str | None,
         typer.Option(
@@ -91,7 +98,10 @@ def run(  # noqa: PLR0917 - each is an option on the command line
     ] = None,
     target_loss: Annotated[float | None, typer.Option(help="Stop at this test loss.")] = None,
     eval_every: Annotated[
-        int | None, typer.Option(help="Evaluate every so many global steps, off the clock.")
+        int | None,
+        typer.Option(
+            help="Evaluate every so many global steps (solo: steps of each worker), off the clock."
+        ),
     ] = None,
     eval_samples: Annotated[
         int | None, typer.Option(help="Evaluate on so many test rows; default: all.")
@@ -171,7 +181,8 @@ def _table(workload: str, given: dict[str, Any], settings: list[str]) -> dict[st
     table: dict[str, Any] = {}
     if workload.endswith(".toml"):
         table = read_toml(Path(workload))
-        if any(length in given for length in LENGTHS):
+        chosen = {*given, *(setting.partition("=")[0] for setting in settings)}
+        if chosen.intersection(LENGTHS):
             table = {key: value for key, value in table.items() if key not in LENGTHS}
     else:
         table["workload"] = {"name": workload}

@@ -35,16 +35,16 @@ def ls(out: Out = Path("runs"), json_: AsJson = False) -> None:
     from paceline.cli.tables import plain_table, wide_console
     from paceline.runs import all_runs
 
-    results = [(run.name, _result_of(run)) for run in all_runs(out)]
+    results = [(run, _result_of(run)) for run in all_runs(out)]
     if json_:
-        print(json.dumps([_listed(name, result) for name, result in results]))  # noqa: T201
+        print(json.dumps([_listed(run, result) for run, result in results]))  # noqa: T201
         return
     if not results:
         typer.echo(f"no runs in {out}")
         return
     table = plain_table(*_COLUMNS)
-    for name, result in results:
-        table.add_row(*_cells(name, result))
+    for run, result in results:
+        table.add_row(*_cells(run, result))
     wide_console().print(table)
 
 
@@ -60,7 +60,7 @@ def show(
     found = find_run(run, out)
     result = _result_of(found)
     if json_:
-        print(json.dumps(_listed(found.name, result)))  # noqa: T201
+        print(json.dumps(_listed(found, result)))  # noqa: T201
         return
     if result is None or isinstance(result, str):
         typer.echo(f"{found.path}: {result or 'still running'}")
@@ -102,18 +102,18 @@ def _result_of(run: RunDir) -> Result | str | None:
         return f"cannot be read: {error}"
 
 
-def _listed(name: str, result: Result | str | None) -> dict[str, Any]:
+def _listed(run: RunDir, result: Result | str | None) -> dict[str, Any]:
     if result is None:
-        return {"run": name, "status": "running"}
+        return {"run": str(run.path), "status": "running"}
     if isinstance(result, str):
-        return {"run": name, "status": "unreadable", "reason": result}
+        return {"run": str(run.path), "status": "unreadable", "reason": result}
     return result.table()
 
 
-def _cells(name: str, result: Result | str | None) -> list[str]:
-    ident = name.rpartition("-")[2]
+def _cells(run: RunDir, result: Result | str | None) -> list[str]:
+    ident = run.name.rpartition("-")[2]
     if result is None or isinstance(result, str):
-        return [ident, name, *[""] * 6, result or "running"]
+        return [ident, run.name[16:].rpartition("-")[0], *[""] * 6, result or "running"]
     steps = result.worker_steps if result.global_steps is None else result.global_steps
     rate = result.worker_steps_per_s if result.global_steps is None else result.steps_per_s
     return [

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
+from rich.markup import escape
 from rich.table import Table
 
-from paceline.cli.tables import plain_table, wide_console
+from paceline.cli.tables import plain_table, short, wide_console
 
 if TYPE_CHECKING:
     from paceline.results import NodeUsage, Result, WorkerTotals
@@ -20,18 +22,19 @@ def print_result(result: Result) -> None:
         console.print(_workers(result))
     console.print(_nodes(result))
     for warning in result.warnings:
-        console.print(f"[yellow]warning:[/] {warning}")
-    console.print(f"[dim]{result.run}[/]", soft_wrap=True)
+        console.print(f"[yellow]warning:[/] {escape(warning)}")
+    console.print(f"[dim]{escape(result.run)}[/]", soft_wrap=True)
 
 
 def _outcome(result: Result) -> Table:
     table = Table.grid(padding=(0, 2))
-    title = f"{result.workload} · {result.strategy} · {result.cluster}"
-    table.add_row("[bold]run", f"[bold]{title}[/] ({result.meaning}; batch {result.batch_size})")
+    title = " · ".join(map(short, (result.workload, result.strategy, result.cluster)))
+    what = escape(f"({result.meaning}; batch {result.batch_size})")
+    table.add_row("[bold]run", f"[bold]{escape(title)}[/] {what}")
     if result.status != "finished":
-        table.add_row("status", f"[red]{result.status}[/]: {result.reason}")
+        table.add_row("status", f"[red]{result.status}[/]: {escape(str(result.reason))}")
     if result.data:
-        table.add_row("data", result.data)
+        table.add_row("data", escape(result.data))
     if result.train_s:
         table.add_row("trained", _trained(result))
     if result.final_loss is not None:
@@ -86,7 +89,8 @@ def _seats(node: NodeUsage) -> str:
     """Name few seats, count many."""
     if len(node.seats) <= 2:
         return ", ".join(node.seats)
-    return f"{node.seats[0]} … {node.seats[-1]}"
+    counts = Counter(seat.rstrip("0123456789") for seat in node.seats)
+    return ", ".join(f"{count} {role}s" if count > 1 else role for role, count in counts.items())
 
 
 def _usage(node: NodeUsage) -> list[str]:

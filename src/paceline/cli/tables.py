@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from rich.console import Console
 from rich.table import Table
 
@@ -17,6 +19,11 @@ def wide_console(*, stderr: bool = False) -> Console:
         if console.is_terminal
         else Console(stderr=stderr, highlight=False, width=PIPED_WIDTH)
     )
+
+
+def short(name: str) -> str:
+    """Name a user's own part without the folders it is in."""
+    return Path(name).name
 
 
 def plain_table(*headers: str) -> Table:

@@ -7,13 +7,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast, final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast, final
 
 from paceline.comm.line import Line, SeatLine
 from paceline.description import Description
 
 if TYPE_CHECKING:
     from paceline.comm.base import Channel
+
+SEAT_VARIABLE: Final = "PACELINE_SEAT"
+"""Set in the environment of processes that sit, by the cluster that starts them."""
 
 Role = Literal["worker", "server", "monitor"]
 

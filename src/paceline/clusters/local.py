@@ -7,7 +7,7 @@ import subprocess
 import sys
 from typing import final
 
-from paceline.clusters.base import Cluster, Crew, Departure, Job
+from paceline.clusters.base import SEAT_VARIABLE, Cluster, Crew, Departure, Job
 from paceline.comm.line import Line, LineClosed
 
 _PATIENCE_S = 5.0
@@ -79,7 +79,8 @@ class _LocalCrew(Crew):
 def _quiet_environment(threads: int) -> dict[str, str]:
     """Keep BLAS and OpenMP from starting a thread a core in each of several processes."""
     pools = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-    return {**os.environ, **dict.fromkeys(pools, str(threads)), "OPENBLAS_NUM_THREADS": "1"}
+    quiet = {SEAT_VARIABLE: "1", **dict.fromkeys(pools, str(threads)), "OPENBLAS_NUM_THREADS": "1"}
+    return {**os.environ, **quiet}
 
 
 def _job_table(job: Job, descriptors: dict[str, int]) -> dict[str, object]:

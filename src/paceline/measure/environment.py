@@ -18,6 +18,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
+import psutil
+
 T = TypeVar("T")
 
 PACKAGES = (
@@ -52,15 +54,15 @@ def capture() -> dict[str, Any]:
         "versions": {"python": platform.python_version()} | {p: _version(p) for p in PACKAGES},
         "cpu": {
             "model": _or_none(_cpu_model),
-            "physical_cores": _or_none(_num_physical_cores),
+            "physical_cores": _or_none(lambda: psutil.cpu_count(logical=False)),
             "logical_cores": os.cpu_count(),
             "affinity": _or_none(lambda: sorted(os.sched_getaffinity(0))),
             "quota_cores": quota_cores(),
             "usable_cores": usable_cores(),
         },
         "memory": {
-            "total_bytes": memory_bytes("MemTotal"),
-            "available_bytes": memory_bytes("MemAvailable"),
+            "total_bytes": memory_bytes("total"),
+            "available_bytes": memory_bytes("available"),
         },
         "load_average": _or_none(lambda: list(os.getloadavg())),
         "steal": {
@@ -101,8 +103,8 @@ def cpu_cgroups() -> list[Path]:
 
 
 def memory_bytes(field: str) -> int | None:
-    """One field of /proc/meminfo, for example MemTotal."""
-    return _or_none(lambda: _meminfo(field))
+    """Give `total` or `available` memory."""
+    return _or_none(lambda: int(getattr(psutil.virtual_memory(), field)))
 
 
 def _or_none(part: Callable[[], T]) -> T | None:
@@ -127,19 +129,6 @@ def _cpu_model() -> str | None:
         if name.strip() in fields:
             return value.strip()
     return platform.processor() or None
-
-
-def _num_physical_cores() -> int | None:
-    """Cores without their hyper-threads: threads of one core name the same set of siblings."""
-    lists = Path("/sys/devices/system/cpu").glob("cpu[0-9]*/topology/thread_siblings_list")
-    return len({_read(path) for path in lists}) or None
-
-
-def _meminfo(field: str) -> int:
-    for line in _read("/proc/meminfo").splitlines():
-        if line.startswith(f"{field}:"):
-            return int(line.split()[1]) * 1024
-    raise KeyError(field)
 
 
 def _cpu_jiffies() -> list[int]:

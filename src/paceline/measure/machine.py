@@ -101,9 +101,9 @@ def _cores() -> Finding:
 
 
 def _memory() -> Finding:
-    total, available = memory_bytes("MemTotal"), memory_bytes("MemAvailable")
+    total, available = memory_bytes("total"), memory_bytes("available")
     if total is None or available is None:
-        return Finding("memory", None, "unknown", "/proc/meminfo could not be read")
+        return Finding("memory", None, "unknown", "it could not be read")
     ok = available >= 2e9
     value = f"{available / 1e9:.1f} GB available of {total / 1e9:.1f} GB"
     return Finding("memory", ok, value, "" if ok else "free 2 GB: a torch process takes 0.2 GB")

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import Any, final
+from typing import Any, Final, final
 
 from paceline.comm.line import Message, SeatLine
 from paceline.linux import own_pid
 from paceline.measure.clock import Clock
 from paceline.measure.processes import Sampler, Usage
+
+# The kernel counts processor time in ticks of 10 ms: over a shorter time a rate says nothing.
+_LEAST_S: Final = 0.05
 
 
 def watch_node(line: SeatLine, rows: Path, interval_s: float) -> None:
@@ -58,7 +61,7 @@ class _Monitor:
         elapsed_s, cpu_s = now_s - self._last_s, usage.cpu_s - self._last.cpu_s
         self._last_s, self._last = now_s, usage
         mixed, self._phase_changed = self._phase_changed, False
-        if elapsed_s <= 0:
+        if elapsed_s < _LEAST_S:
             return None
         return {
             "time_s": round(self._clock.now_s(), 6),

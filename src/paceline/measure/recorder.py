@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 from array import array
+from collections import deque
 from pathlib import Path
 from statistics import fmean
-from typing import Any, final
+from typing import Any, Final, final
 
 from paceline.measure.spans import Span
+
+# How many losses are kept in memory for the mean of the last tenth: enough for 650,000 steps.
+_TAIL_STEPS: Final = 1 << 16
 
 
 @final
@@ -25,7 +29,7 @@ class Recorder:
         self.exchange = Span()
         self.losses: list[float] = []
         self.num_steps = 0
-        self.last_loss: float | None = None
+        self._tail: deque[float] = deque(maxlen=_TAIL_STEPS)
         self._rows = rows.open("a", buffering=1) if rows else None
         self._losses = losses.open("ab", buffering=0) if losses else None
 
@@ -33,7 +37,7 @@ class Recorder:
         """Append a row about the steps since the last one; returns it."""
         losses, self.losses = self.losses, []
         self.num_steps += len(losses)
-        self.last_loss = losses[-1]
+        self._tail.extend(losses)
         row: dict[str, Any] = {
             "time_s": round(time_s, 6),
             "worker_steps": self.num_steps,
@@ -50,6 +54,11 @@ class Recorder:
         if self._losses is not None:
             self._losses.write(array("f", losses).tobytes())
         return row
+
+    def final_loss(self) -> float | None:
+        """Average the loss over the last tenth of the steps, whenever rows were written."""
+        tail = list(self._tail)[-max(1, self.num_steps // 10) :]
+        return _mean(tail) if tail else None
 
     def close(self) -> None:
         if self._rows is not None:

@@ -92,7 +92,8 @@ class Strategy(Description, ABC):
 
     def meaning(self, num_workers: int) -> str:
         """Say in a few words what was computed; printed with every result."""
-        return f"{self.name}, {num_workers} workers"
+        servers = f", {self.num_servers} servers" if self.num_servers else ""
+        return f"{num_workers} workers{servers}"
 
     def group_problems(self, num_workers: int) -> Iterator[Problem]:
         """Say what is wrong with running it with so many workers."""
