@@ -8,7 +8,7 @@ workers' ranks, applies the average, and sends the new parameters back.
 
 from __future__ import annotations
 
-from typing import ClassVar, final
+from typing import NoReturn, final
 
 from paceline import Member, Place, Strategy
 from paceline.comm.base import Message
@@ -19,8 +19,13 @@ from paceline.optim import Update
 class MySync(Strategy):
     """Update t averages the gradients that all workers computed on the same parameters."""
 
-    equals_single: ClassVar[bool] = True
-    repeats: ClassVar[bool] = True
+    @property
+    def equals_single(self) -> bool:
+        return True
+
+    @property
+    def repeats(self) -> bool:
+        return True
 
     @property
     def num_servers(self) -> int:
@@ -29,7 +34,7 @@ class MySync(Strategy):
     def join(self, place: Place) -> Member:
         return _Worker(place)
 
-    def serve(self, place: Place) -> None:
+    def serve(self, place: Place) -> NoReturn:
         parameters, channel = place.replica.parameters, place.channel
         update = Update(place.optimizer, parameters)
         workers = [f"worker{rank}" for rank in range(place.num_workers)]

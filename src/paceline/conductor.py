@@ -175,6 +175,9 @@ class Conductor:
         names = [each.name for each in seats if each.node == node and each.role != "monitor"]
         return sorted({self._pids[name] for name in names})
 
+    def _on_served(self, name: str, message: Message) -> None:
+        self._outcome.servers[name] = message
+
     def _on_status(self, name: str, message: Message) -> None:
         self._status[name] = message
 

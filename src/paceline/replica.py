@@ -48,25 +48,31 @@ class Replica:
         self.model = model.to(dtype)
         trained = {k: p for k, p in model.named_parameters() if p.requires_grad}
         num_values = sum(parameter.numel() for parameter in trained.values())
-        self.parameters = torch.empty(num_values, dtype=dtype)
-        self.gradients = torch.zeros(num_values, dtype=dtype)
         self.places: dict[nn.Parameter, slice] = {}
         start = 0
         for parameter in trained.values():
-            place = slice(start, start + parameter.numel())
-            self._move(parameter, place)
-            self.places[parameter] = place
-            start = place.stop
+            self.places[parameter] = slice(start, start + parameter.numel())
+            start += parameter.numel()
+        self.move_to(
+            parameters=torch.empty(num_values, dtype=dtype),
+            gradients=torch.zeros(num_values, dtype=dtype),
+        )
         self.table = next((each for each in model.modules() if isinstance(each, Rows)), None)
+
+    def move_to(self, *, parameters: Tensor, gradients: Tensor) -> None:
+        """Lay the model out in memory that is given: shared with others, for example."""
+        self.parameters, self.gradients = parameters, gradients
+        for parameter, place in self.places.items():
+            self._move(parameter, place)
 
     def _move(self, parameter: nn.Parameter, place: slice) -> None:
         """Make a parameter and its gradient views of the two vectors, strides kept."""
         # Strides are kept where they leave no gaps; a parameter cut out of another gets its own.
         layout = (parameter.shape, torch.empty_like(parameter, device="meta").stride())
-        values = self.parameters[place].as_strided(*layout, storage_offset=place.start)
+        values = self.parameters[place].as_strided(*layout)
         values.copy_(parameter.data)
         parameter.data = values
-        parameter.grad = self.gradients[place].as_strided(*layout, storage_offset=place.start)
+        parameter.grad = self.gradients[place].as_strided(*layout)
 
 
 def _check(model: nn.Module) -> None:

@@ -43,8 +43,47 @@ class WorkerTotals:
     load_s: float | None = None
     compute_s: float | None = None
     exchange_s: float | None = None
+    cpu_s: float | None = None
+    """Processor time of the thread that steps; those that help it with arithmetic not counted."""
     sent_bytes: int | None = None
     received_bytes: int | None = None
+    refused: int | None = None
+    """Gradients that were not finite, and so left out."""
+    times_last: int | None = None
+    """How many synchronous updates it was the last to arrive at."""
+    late_s: float | None = None
+    """By how much it arrived after the first at synchronous updates, in all."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class ServerTotals:
+    """What one server did."""
+
+    name: str
+    updates: int
+    dropped: int
+    """Gradients that came too late for their update."""
+    refused: int
+    cpu_s: float | None
+    """Processor time of the thread that serves."""
+    apply_s: float
+    """Time spent applying updates."""
+    queue_s: float | None
+    """Time that pushes waited before the server looked at them; None where it cannot be told."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Staleness:
+    """How many updates others made between a worker's pull and its push, over all updates."""
+
+    mean: float
+    p50: int
+    p99: int
+    max: int
+    histogram: dict[str, int]
+    """Number of updates by staleness."""
 
 
 @final
@@ -116,6 +155,9 @@ class Result:
     warnings: tuple[str, ...] = ()
     nodes: tuple[NodeUsage, ...] = ()
     workers: tuple[WorkerTotals, ...] = ()
+    servers: tuple[ServerTotals, ...] = ()
+    staleness: Staleness | None = None
+    """None where a strategy has none to speak of."""
 
     def table(self) -> dict[str, Any]:
         """Give all as plain values, for JSON."""
@@ -128,6 +170,10 @@ class Result:
         known["nodes"] = tuple(NodeUsage(**_known(NodeUsage, each)) for each in table["nodes"])
         workers = table.get("workers", ())
         known["workers"] = tuple(WorkerTotals(**_known(WorkerTotals, each)) for each in workers)
+        servers = table.get("servers", ())
+        known["servers"] = tuple(ServerTotals(**_known(ServerTotals, each)) for each in servers)
+        if table.get("staleness"):
+            known["staleness"] = Staleness(**_known(Staleness, table["staleness"]))
         return cls(**known)
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -15,7 +16,15 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from paceline.measure.tensorboard import write_events
-from paceline.results import Facts, NodeUsage, Result, Status, WorkerTotals
+from paceline.results import (
+    Facts,
+    NodeUsage,
+    Result,
+    ServerTotals,
+    Staleness,
+    Status,
+    WorkerTotals,
+)
 from paceline.runs import RunDir
 
 Row = dict[str, Any]
@@ -34,6 +43,8 @@ class Outcome:
     data: str | None = None
     totals: dict[str, Row] = field(default_factory=dict)
     """What each worker said of itself when it had trained."""
+    servers: dict[str, Row] = field(default_factory=dict)
+    """What each server counted."""
     evaluations: list[Row] = field(default_factory=list)
     seconds_to_target: float | None = None
     evaluation_s: float = 0.0
@@ -126,6 +137,7 @@ def _result(
     last = outcome.evaluations[-1] if outcome.evaluations else {}
     metrics = {key: _finite(value) for key, value in last.items() if key in _metrics(last)}
     final_loss = _final_loss(steps, workers, outcome)
+    staleness = _staleness(outcome)
     if (steps or outcome.totals) and final_loss is None:
         outcome.warnings.append("the loss is not a finite number")
     return Result(
@@ -135,7 +147,7 @@ def _result(
         workload=facts.workload,
         strategy=facts.strategy,
         cluster=facts.cluster,
-        meaning=facts.meaning,
+        meaning=_meaning(facts, staleness),
         data=outcome.data,
         num_workers=facts.num_workers,
         batch_size=facts.batch_size,
@@ -160,6 +172,8 @@ def _result(
         warnings=tuple(outcome.warnings),
         nodes=tuple(_node_usage(name, facts, nodes) for name in facts.seats),
         workers=workers,
+        servers=_servers(outcome),
+        staleness=staleness,
     )
 
 
@@ -184,8 +198,66 @@ def _worker_totals(name: str, outcome: Outcome, steps: list[Row]) -> WorkerTotal
         train_s=said["train_s"],
         sent_bytes=said.get("sent_bytes"),
         received_bytes=said.get("received_bytes"),
+        refused=said.get("refused"),
+        cpu_s=said.get("cpu_s"),
+        **_arrivals(name, outcome),
         **(spans if rows else {}),
     )
+
+
+def _arrivals(name: str, outcome: Outcome) -> Row:
+    """How a worker arrived at synchronous updates, as the first server saw it."""
+    seen = outcome.servers.get("server0", {})
+    if not seen.get("last_arrivals"):
+        return {}
+    return {
+        "times_last": seen["last_arrivals"].get(name, 0),
+        "late_s": seen["late_s"].get(name, 0.0),
+    }
+
+
+def _servers(outcome: Outcome) -> tuple[ServerTotals, ...]:
+    counted = sorted((name, row) for name, row in outcome.servers.items() if "updates" in row)
+    keys = ("updates", "dropped", "refused", "cpu_s", "apply_s", "queue_s")
+    return tuple(
+        ServerTotals(name=name, **{key: row[key] for key in keys}) for name, row in counted
+    )
+
+
+def _staleness(outcome: Outcome) -> Staleness | None:
+    """Join the workers' histograms."""
+    joined: Counter[int] = Counter()
+    for said in outcome.totals.values():
+        for key, count in said.get("staleness", {}).items():
+            joined[int(key)] += count
+    if not joined:
+        return None
+    inorder = sorted(joined.items())
+    return Staleness(
+        mean=sum(key * count for key, count in inorder) / joined.total(),
+        p50=_quantile(inorder, 0.5),
+        p99=_quantile(inorder, 0.99),
+        max=inorder[-1][0],
+        histogram={str(key): count for key, count in inorder},
+    )
+
+
+def _quantile(inorder: list[tuple[int, int]], share: float) -> int:
+    """The least value that so large a share of the counted ones does not exceed."""
+    wanted = share * sum(count for _, count in inorder)
+    passed = 0
+    for value, count in inorder:
+        passed += count
+        if passed >= wanted:
+            return value
+    raise AssertionError("no values")
+
+
+def _meaning(facts: Facts, staleness: Staleness | None) -> str:
+    """What was computed, with what was measured of it."""
+    if staleness is None or staleness.max == 0:
+        return facts.meaning
+    return f"{facts.meaning}, mean staleness {staleness.mean:.1f}"
 
 
 def _final_loss(

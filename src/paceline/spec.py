@@ -31,6 +31,7 @@ PARTS: Final[dict[str, Catalogue]] = {
     "cluster": CLUSTERS,
     "optimizer": OPTIMIZERS,
 }
+_DEFAULT_NAMES: Final = {"strategy": "single", "cluster": "local"}
 LENGTHS: Final = ("steps", "worker_steps", "samples", "epochs", "seconds")
 
 
@@ -195,6 +196,8 @@ def _build_part(part: str, values: Mapping[str, Any]) -> Any:
         raise SpecError([Problem(part, value, "neither a name nor a table", choices)])
     if part == "optimizer":
         value = _with_defaults_of(values.get("workload"), value)
+    elif part in _DEFAULT_NAMES:
+        value = {"name": _DEFAULT_NAMES[part], **value}
     return PARTS[part].build(value)
 
 

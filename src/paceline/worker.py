@@ -9,8 +9,9 @@ import contextlib
 import math
 import sys
 import threading
+import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, final
 
@@ -70,13 +71,15 @@ def _serve(berth: Berth, spec: RunSpec) -> None:
     with _BUILDING:
         place = _place(berth, spec)
     berth.line.send("joined", pid=own_pid())
+    counted: Mapping[str, Any] = {}
+    began_s = time.thread_time()
     try:
-        spec.strategy.serve(place)
+        counted = spec.strategy.serve(place)
     except Finished:
         pass
     finally:
-        place.channel.close()
-    berth.line.wait("finish")
+        place.close()
+    berth.line.send("served", cpu_s=time.thread_time() - began_s, **counted)
 
 
 def _monitor(berth: Berth, spec: RunSpec) -> None:
@@ -97,7 +100,9 @@ def _place(berth: Berth, spec: RunSpec) -> Place:
         num_servers=spec.strategy.num_servers,
         replica=Replica(spec.workload.model(), getattr(torch, spec.dtype)),
         optimizer=spec.optimizer,
-        channel=berth.open_channel(),
+        most_steps=spec.steps,
+        host=berth.host,
+        open_channel=berth.open_channel,
     )
 
 
@@ -141,7 +146,7 @@ class Worker:
             place = _place(berth, spec)
             # Workers start alike, but what they draw while training must differ.
             torch.manual_seed(spec.seed + 1 + self.rank)
-        self.channel = place.channel
+        self.place = place
         self.replica = place.replica
         self.replica.model.train()
         self.member: Member = spec.strategy.join(place)
@@ -161,14 +166,16 @@ class Worker:
         try:
             self.line.send("joined", pid=own_pid(), data=self.train_data.origin)
             self.clock.start(self.line.wait("start")["start_s"])
+            began_s = time.thread_time()
             self.train()
-            self.line.send("trained", **self._totals())
+            cpu_s = time.thread_time() - began_s
+            self.line.send("trained", cpu_s=cpu_s, **self._totals())
             self._attend("finish")
             self._save()
         finally:
             self.recorder.close()
             self.member.close()
-            self.channel.close()
+            self.place.close()
 
     def train(self) -> None:
         """The loop: load, compute, exchange."""
@@ -182,6 +189,8 @@ class Worker:
         while not is_last:
             with load:
                 batch = next(batches)
+            with exchange:
+                member.begin()
             with computing:
                 recorder.losses.append(compute.gradients(batch))
             with exchange:
@@ -217,7 +226,7 @@ class Worker:
             return True
         shared = self.member.global_steps
         if shared is not None and shared + 1 >= limits.global_steps:
-            return True
+            return not self.member.limits_steps
         return limits.seconds is not math.inf and self.clock.now_s() >= limits.seconds
 
     def _write_row(self) -> None:
@@ -252,8 +261,7 @@ class Worker:
             "samples": self.num_steps * self.order.batch,
             "global_steps": self.member.global_steps,
             "final_loss": self.recorder.final_loss(),
-            "sent_bytes": self.channel.sent_bytes,
-            "received_bytes": self.channel.received_bytes,
+            **self.member.counted(),
         }
 
     def _save(self) -> None:

@@ -120,6 +120,8 @@ def test_a_driver_that_does_not_read_does_not_hold_it_up(watched: Watched):
     for _ in range(5000):  # far more than the line holds
         watched.seat.offer("noise", text="x" * 1000)
     watched.line.send("watch", pids=[os.getpid()])
+    while not (watched.rows.exists() and watched.rows.stat().st_size):
+        time.sleep(0.01)
     assert len(watched.finish()) >= 1
     assert watched.error is None
 

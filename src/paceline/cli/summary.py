@@ -20,6 +20,8 @@ def print_result(result: Result) -> None:
     console.print(_outcome(result))
     if any(worker.compute_s is not None for worker in result.workers):
         console.print(_workers(result))
+    if result.servers:
+        console.print(_servers(result))
     console.print(_nodes(result))
     for warning in result.warnings:
         console.print(f"[yellow]warning:[/] {escape(warning)}")
@@ -75,6 +77,19 @@ def _shares(worker: WorkerTotals) -> list[str]:
     total_s = worker.train_s or 1.0
     shares = [*(span / total_s for span in spans), max(0.0, 1 - sum(spans) / total_s)]
     return [f"{100 * share:.1f} %" for share in shares]
+
+
+def _servers(result: Result) -> Table:
+    table = plain_table("server", "updates>", "dropped>", "refused>", "applying>", "a push queued>")
+    for server in result.servers:
+        train_s = result.train_s or 1.0
+        queued = (
+            "-" if server.queue_s is None else f"{1e6 * server.queue_s / server.updates:.0f} µs"
+        )
+        counts = (server.updates, server.dropped, server.refused)
+        applying = f"{100 * server.apply_s / train_s:.1f} %"
+        table.add_row(server.name, *(f"{count:,}" for count in counts), applying, queued)
+    return table
 
 
 def _nodes(result: Result) -> Table:

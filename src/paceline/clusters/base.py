@@ -14,6 +14,7 @@ from paceline.description import Description
 
 if TYPE_CHECKING:
     from paceline.comm.base import Channel
+    from paceline.comm.shared import Host
 
 SEAT_VARIABLE: Final = "PACELINE_SEAT"
 """Set in the environment of processes that sit, by the cluster that starts them."""
@@ -64,6 +65,8 @@ class Berth:
     run_dir: Path
     line: SeatLine
     open_channel: Callable[[], Channel]
+    host: Host | None = None
+    """What the seats of one host share, where they do."""
     spec: Any = None
 
 

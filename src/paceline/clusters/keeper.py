@@ -16,14 +16,17 @@ import signal
 import socket
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from paceline import linux
 from paceline.clusters.base import Berth, Seat, entry_function
 from paceline.comm.line import Line, LineClosed, SeatLine
+from paceline.comm.shared import Holdings, Host, close_holdings, make_holdings
 
 Table = dict[str, Any]
+Held = Mapping[str, Holdings] | None
 
 
 def main() -> None:
@@ -39,10 +42,12 @@ def main() -> None:
     gc.collect()
     gc.freeze()  # the collector then leaves the shared pages of the fork alone
     wakeup = _wake_on_child()
-    sitting = {
-        _fork(job, table, line): f"{table['role']}{table['index']}" for table in job["seats"]
-    }
+    names = [f"{table['role']}{table['index']}" for table in job["seats"]]
+    holdings = make_holdings(names) if job["transport"] == "shared" else None
+    pids = [_fork(job, table, line, holdings) for table in job["seats"]]
+    sitting = dict(zip(pids, names, strict=True))
     _close_lines(job)
+    close_holdings(holdings)
     with contextlib.suppress(LineClosed):
         _watch(line, wakeup, sitting)
     _end(list(sitting))
@@ -133,7 +138,7 @@ def _children() -> list[int]:
     return [int(pid) for pid in text.split()]
 
 
-def _fork(job: Table, table: Table, line: Line) -> int:
+def _fork(job: Table, table: Table, line: Line, holdings: Held) -> int:
     """Fork one seat; returns its pid."""
     pid = os.fork()
     if pid:
@@ -145,7 +150,7 @@ def _fork(job: Table, table: Table, line: Line) -> int:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         _write_to_log(table["log"])
-        code = _sit(job, table)
+        code = _sit(job, table, holdings)
     finally:
         with contextlib.suppress(OSError):
             sys.stdout.flush()
@@ -162,7 +167,7 @@ def _write_to_log(path: str) -> None:
     faulthandler.enable()
 
 
-def _sit(job: Table, table: Table) -> int:
+def _sit(job: Table, table: Table, holdings: Held) -> int:
     """Be the seat: learn who we are, then do what the job says."""
     import torch
 
@@ -179,7 +184,13 @@ def _sit(job: Table, table: Table) -> int:
 
         return ZmqChannel(seat.name, addresses, bytes.fromhex(job["run_key"]), line)
 
-    berth = Berth(seat=seat, run_dir=Path(job["run_dir"]), line=line, open_channel=open_channel)
+    berth = Berth(
+        seat=seat,
+        run_dir=Path(job["run_dir"]),
+        line=line,
+        open_channel=open_channel,
+        host=None if holdings is None else Host(seat.name, holdings, line),
+    )
     return entry_function(job["entry"])(berth)
 
 

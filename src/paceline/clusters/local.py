@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import final
+from typing import Literal, final
 
 from paceline.clusters.base import SEAT_VARIABLE, Cluster, Crew, Departure, Job
 from paceline.comm.line import Line, LineClosed
@@ -17,19 +17,22 @@ _PATIENCE_S = 5.0
 class Local(Cluster):
     """One process a seat, on this machine."""
 
+    transport: Literal["shared", "zmq"] = "shared"
+    """How parameters and gradients travel: through shared memory, or as messages on loopback."""
+
     @property
     def name(self) -> str:
         return "local"
 
     def start(self, job: Job) -> Crew:
-        return _LocalCrew(job)
+        return _LocalCrew(job, self.transport)
 
 
 @final
 class _LocalCrew(Crew):
     """Talks to the keeper, the one child; the seats are the keeper's children."""
 
-    def __init__(self, job: Job) -> None:
+    def __init__(self, job: Job, transport: str) -> None:
         self.lines = {}
         ends = {}
         for seat in job.seats:
@@ -45,9 +48,8 @@ class _LocalCrew(Crew):
             env=_quiet_environment(job.threads),
             start_new_session=True,
         )
-        self._keepers_line.send(
-            "job", job=_job_table(job, dict(zip(ends, descriptors, strict=True)))
-        )
+        table = _job_table(job, dict(zip(ends, descriptors, strict=True)))
+        self._keepers_line.send("job", job={**table, "transport": transport})
         keepers_end.close()
         for end in ends.values():
             end.close()

@@ -57,12 +57,14 @@ class _Monitor:
 
     def row(self) -> dict[str, Any] | None:
         """Sample once. A row that covers two phases is marked as mixed."""
-        now_s, usage = time.monotonic(), self._sampler.sample()
-        elapsed_s, cpu_s = now_s - self._last_s, usage.cpu_s - self._last.cpu_s
-        self._last_s, self._last = now_s, usage
-        mixed, self._phase_changed = self._phase_changed, False
+        now_s = time.monotonic()
+        elapsed_s = now_s - self._last_s
         if elapsed_s < _LEAST_S:
             return None
+        usage = self._sampler.sample()
+        cpu_s = usage.cpu_s - self._last.cpu_s
+        self._last_s, self._last = now_s, usage
+        mixed, self._phase_changed = self._phase_changed, False
         return {
             "time_s": round(self._clock.now_s(), 6),
             "phase": "mixed" if mixed else self._phase,

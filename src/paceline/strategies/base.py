@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, final
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, final
 
 from paceline.description import Description
 from paceline.errors import Problem
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from paceline.comm.base import Channel
+    from paceline.comm.shared import Host
     from paceline.optim import Optimizer
     from paceline.replica import Replica
 
@@ -30,8 +32,21 @@ class Place:
     replica: Replica
     """The model with its initial values, the same in every process."""
     optimizer: Optimizer
-    channel: Channel
-    """Messages to and from the other seats, by name: `worker0`, `server0`."""
+    most_steps: int | None
+    """After how many global steps the run ends, where that is how its length was given."""
+    host: Host | None
+    """Memory and bells shared with the other seats, where all are on one host."""
+    open_channel: Callable[[], Channel]
+
+    @cached_property
+    def channel(self) -> Channel:
+        """Messages to and from the other seats, by name: `worker0`, `server0`."""
+        return self.open_channel()
+
+    def close(self) -> None:
+        """Close the channel, if anybody opened it."""
+        if "channel" in self.__dict__:
+            self.channel.close()
 
 
 class Member(ABC):
@@ -46,6 +61,12 @@ class Member(ABC):
 
     global_steps: int | None = 0
     """Updates of the parameters so far, as this worker knows; None where nothing is shared."""
+
+    limits_steps: ClassVar[bool] = False
+    """Whether it ends the run after `place.most_steps` by itself; else the worker counts."""
+
+    def begin(self) -> None:
+        """Wait for leave to start the next step, where a strategy holds workers back."""
 
     def ready(self, parameter: nn.Parameter) -> None:
         """Take note that one parameter's gradient is final, in back-propagation order."""
@@ -65,6 +86,14 @@ class Member(ABC):
     def refresh(self) -> None:
         """Bring the replica to the newest parameters, before they are evaluated or saved."""
 
+    def counted(self) -> Mapping[str, Any]:
+        """Give what this worker has counted, for its totals.
+
+        Known are `sent_bytes` and `received_bytes` (values to and from other seats), `refused`
+        (gradients that were not finite) and `staleness` (how many updates had which).
+        """
+        return {}
+
     def table_values(self) -> Tensor | None:
         """Give the whole table of rows, for saving, where this worker has it."""
         return None
@@ -76,14 +105,20 @@ class Member(ABC):
 class Strategy(Description, ABC):
     """How gradients meet parameters. `join` makes it live in a worker, `serve` in a server."""
 
-    equals_single: ClassVar[bool] = False
-    """Whether N workers at batch B give what one worker gives at batch N times B."""
+    @property
+    def equals_single(self) -> bool:
+        """Whether N workers at batch B give what one worker gives at batch N times B."""
+        return False
 
-    repeats: ClassVar[bool] = False
-    """Whether two runs with one seed give the same parameters to the bit."""
+    @property
+    def repeats(self) -> bool:
+        """Whether two runs with one seed give the same parameters to the bit."""
+        return False
 
-    counts_steps: ClassVar[bool] = True
-    """Whether there are global steps: updates of parameters that all workers share."""
+    @property
+    def counts_steps(self) -> bool:
+        """Whether there are global steps: updates of parameters that all workers share."""
+        return True
 
     @property
     def num_servers(self) -> int:
@@ -104,6 +139,6 @@ class Strategy(Description, ABC):
     def join(self, place: Place) -> Member:
         """Become a worker."""
 
-    def serve(self, place: Place) -> None:
-        """Be a server, until the channel says that the run is over."""
+    def serve(self, place: Place) -> Mapping[str, Any]:
+        """Be a server until the channel says that the run is over; returns what it counted."""
         raise NotImplementedError(f"{self.name} has no servers")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, ClassVar, final
+from typing import TYPE_CHECKING, final
 
 from paceline.errors import Problem
 from paceline.optim import Update
@@ -17,12 +17,17 @@ if TYPE_CHECKING:
 class Single(Strategy):
     """One worker: the reference every other strategy is compared with."""
 
-    equals_single: ClassVar[bool] = True
-    repeats: ClassVar[bool] = True
-
     @property
     def name(self) -> str:
         return "single"
+
+    @property
+    def equals_single(self) -> bool:
+        return True
+
+    @property
+    def repeats(self) -> bool:
+        return True
 
     def meaning(self, num_workers: int) -> str:
         del num_workers
@@ -41,12 +46,17 @@ class Single(Strategy):
 class Solo(Strategy):
     """Every worker for itself, no exchange: the bound that computing alone sets to the others."""
 
-    repeats: ClassVar[bool] = True
-    counts_steps: ClassVar[bool] = False
-
     @property
     def name(self) -> str:
         return "solo"
+
+    @property
+    def repeats(self) -> bool:
+        return True
+
+    @property
+    def counts_steps(self) -> bool:
+        return False
 
     def meaning(self, num_workers: int) -> str:
         return f"{num_workers} workers, each for itself"

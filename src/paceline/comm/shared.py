@@ -1,0 +1,98 @@
+"""Memory and bells that the seats of one host share.
+
+Each seat has an arena, a memfd that every seat of the host inherited, and a bell, an eventfd.
+Neither has a name in any file system, so nothing is left when everything is killed. A seat sizes
+its own arena before it joins; others map it after the start.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import select
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, final
+
+from paceline.comm.base import Finished
+from paceline.comm.line import SeatLine
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+
+@final
+@dataclass(frozen=True)
+class Holdings:
+    """The descriptors of one seat's arena and bell."""
+
+    arena: int
+    bell: int
+
+
+def make_holdings(names: Iterable[str]) -> dict[str, Holdings]:
+    """Make an arena and a bell for each seat; to be called before the seats are forked."""
+    return {
+        name: Holdings(os.memfd_create(f"paceline-{name}"), os.eventfd(0, os.EFD_CLOEXEC))
+        for name in names
+    }
+
+
+def close_holdings(holdings: Mapping[str, Holdings] | None) -> None:
+    """Let go of them in the process that made them."""
+    for each in (holdings or {}).values():
+        os.close(each.arena)
+        os.close(each.bell)
+
+
+@final
+class Host:
+    """A seat's view of what the seats of its host share. Used by one thread."""
+
+    def __init__(self, name: str, holdings: Mapping[str, Holdings], line: SeatLine) -> None:
+        self.name = name
+        self._holdings = holdings
+        self._line = line
+        self._bell = holdings[name].bell
+        self._poll = select.poll()
+        self._poll.register(self._bell, select.POLLIN)
+        self._poll.register(line.fileno(), select.POLLIN)
+
+    def open_own(self, num_bytes: int) -> mmap.mmap:
+        """Size this seat's arena and map it."""
+        arena = self._holdings[self.name].arena
+        os.ftruncate(arena, num_bytes)
+        return mmap.mmap(arena, num_bytes)
+
+    def open(self, name: str) -> mmap.mmap:
+        """Map another seat's arena, which that seat has sized."""
+        arena = self._holdings[name].arena
+        return mmap.mmap(arena, os.fstat(arena).st_size)
+
+    def ring(self, name: str) -> None:
+        """Wake a seat that waits, or will wait; many rings before it wakes are one."""
+        os.eventfd_write(self._holdings[name].bell, 1)
+
+    def wait(self) -> None:
+        """Wait until somebody rings.
+
+        Raises `Aborted` when the run cannot go on, and `Finished` when it is over.
+        """
+        while True:
+            ready = self._poll.poll()
+            if any(descriptor == self._bell for descriptor, _ in ready):
+                os.eventfd_read(self._bell)
+                return
+            self._line.poll()
+            if self._line.finished:
+                raise Finished
+
+
+def tensor_in(memory: mmap.mmap, dtype: torch.dtype, num_values: int, offset: int) -> Tensor:
+    """See a stretch of shared memory as a tensor."""
+    import torch
+
+    if not num_values:
+        return torch.empty(0, dtype=dtype)
+    return torch.frombuffer(memory, dtype=dtype, count=num_values, offset=offset)

@@ -1,0 +1,198 @@
+"""How gradients become updates: each on arrival, or the average of so many."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from time import monotonic_ns
+from typing import TYPE_CHECKING, final
+
+from paceline.strategies.parameter_server.link import LAST, REFUSED, RELEASE, WAIT, Arrival
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from paceline.strategies.parameter_server.keep import Keep
+    from paceline.strategies.parameter_server.rules import Admission
+
+
+class Application(ABC):
+    """Takes pushes, chunk by chunk, and sees to it that each chunk is answered."""
+
+    keep: Keep
+
+    @abstractmethod
+    def take(self, arrival: Arrival) -> None:
+        """Take a chunk of a push."""
+
+    @abstractmethod
+    def pull(self, arrival: Arrival) -> None:
+        """Answer a worker that only wants the newest parameters."""
+
+
+@final
+class Each(Application):
+    """Every push is an update of its own, applied when it arrives."""
+
+    def __init__(
+        self, keep: Keep, admission: Admission, num_workers: int, most_steps: int | None
+    ) -> None:
+        self.keep = keep
+        self._admission = admission
+        self._most_steps = most_steps
+        # Every worker begins with leave to make one step; the run ends when all are used up.
+        self._num_leaves = num_workers
+        self._num_begun = 0
+        self._number = [0] * num_workers
+        self._waits = [False] * num_workers
+        self._last_index = len(keep.chunks) - 1
+
+    def take(self, arrival: Arrival) -> None:
+        worker, chunk, flags = arrival.worker, arrival.chunk, arrival.flags
+        keep = self.keep
+        if chunk.index == 0:
+            keep.note_push(arrival)
+            self._begin(worker, arrival)
+        if not flags & REFUSED:
+            keep.apply(chunk, arrival.gradient, self._number[worker])
+        if chunk.index != self._last_index:
+            keep.answer(worker, chunk, 0)
+            return
+        keep.answer(worker, chunk, self._complete(worker, flags))
+        for each in self._admission.released():
+            self._release(each)
+
+    def _begin(self, worker: int, arrival: Arrival) -> None:
+        """Count the push; chunks of several pushes may be under way at once."""
+        if arrival.flags & REFUSED:
+            self.keep.tally.refused += 1
+            return
+        self._num_begun += 1
+        self._number[worker] = self._num_begun
+
+    def _complete(self, worker: int, flags: int) -> int:
+        """The push is applied whole: may its worker go on?"""
+        if not flags & REFUSED:
+            self.keep.version += 1
+            self.keep.tally.updates += 1
+        if not flags & LAST and self._may_step_again(flags):
+            self._waits[worker] = not self._admission.complete(worker)
+            return WAIT if self._waits[worker] else 0
+        self._admission.leave(worker)
+        return LAST
+
+    def _may_step_again(self, flags: int) -> bool:
+        if self._most_steps is None or flags & REFUSED:  # a refused push used nothing up
+            return True
+        self._num_leaves += 1
+        return self._num_leaves <= self._most_steps
+
+    def _release(self, worker: int) -> None:
+        self._waits[worker] = False
+        for chunk in self.keep.chunks:
+            self.keep.answer(worker, chunk, RELEASE)
+
+    def pull(self, arrival: Arrival) -> None:
+        waits = WAIT if self._waits[arrival.worker] else 0
+        self.keep.answer(arrival.worker, arrival.chunk, waits)
+
+
+@final
+class Average(Application):
+    """An update is the average of the first `needed` gradients, added in the order of the ranks.
+
+    A chunk's new parameters leave as soon as its gradients are in, while later chunks still
+    arrive. A push that comes when the update has its gradients is too late: it is dropped, and
+    answered with the parameters of that update.
+    """
+
+    def __init__(self, keep: Keep, needed: int, most_steps: int | None) -> None:
+        self.keep = keep
+        self._needed = needed
+        self._most_steps = most_steps
+        self._members: list[int] = []
+        self._arrived_ns: list[int] = []
+        self._late: set[int] = set()
+        self._stops = False
+        self._num_open = len(keep.chunks)
+        self._gradients: list[dict[int, Tensor | None]] = [{} for _ in keep.chunks]
+        self._too_late: list[list[int]] = [[] for _ in keep.chunks]
+        self._is_closed = [False] * len(keep.chunks)
+
+    def take(self, arrival: Arrival) -> None:
+        worker, chunk, flags = arrival.worker, arrival.chunk, arrival.flags
+        if chunk.index == 0:
+            self._begin(arrival)
+        if worker in self._late:
+            self._answer_late(arrival)
+            return
+        gradients = self._gradients[chunk.index]
+        gradients[worker] = None if flags & REFUSED else arrival.gradient
+        if len(gradients) == self._needed:
+            self._close(arrival)
+
+    def _begin(self, arrival: Arrival) -> None:
+        """A push begins: it belongs to this update, or comes too late for it."""
+        worker, flags = arrival.worker, arrival.flags
+        self.keep.note_push(arrival)
+        self._late.discard(worker)
+        if flags & LAST:
+            self._stops = True
+        if flags & REFUSED:
+            self.keep.tally.refused += 1
+        if len(self._members) == self._needed or arrival.version < self.keep.version:
+            self._late.add(worker)
+            self.keep.tally.dropped += 1
+            return
+        self._members.append(worker)
+        self._arrived_ns.append(arrival.sent_ns or monotonic_ns())
+
+    def _close(self, arrival: Arrival) -> None:
+        """All gradients of a chunk are in: average, apply, answer."""
+        chunk, keep = arrival.chunk, self.keep
+        by_rank = sorted(self._gradients[chunk.index].items())
+        present = [gradient for _, gradient in by_rank if gradient is not None]
+        if present:
+            total = present[0]
+            for gradient in present[1:]:
+                total.add_(gradient)
+            if len(present) > 1:
+                total.div_(len(present))
+            keep.apply(chunk, total, keep.version + 1)
+        self._gradients[chunk.index] = {}
+        self._is_closed[chunk.index] = True
+        self._num_open -= 1
+        waiting = [*(worker for worker, _ in by_rank), *self._too_late[chunk.index]]
+        self._too_late[chunk.index] = []
+        if self._num_open == 0:
+            self._finish_update()
+        for worker in waiting:
+            keep.answer(worker, chunk, LAST if self._stops else 0)
+
+    def _finish_update(self) -> None:
+        keep = self.keep
+        keep.version += 1
+        keep.tally.updates += 1
+        self._note_arrivals()
+        if self._most_steps is not None and keep.version >= self._most_steps:
+            self._stops = True
+        self._members, self._arrived_ns = [], []
+        self._num_open = len(keep.chunks)
+        self._is_closed = [False] * len(keep.chunks)
+
+    def _note_arrivals(self) -> None:
+        first_ns = min(self._arrived_ns)
+        for worker, arrived_ns in zip(self._members, self._arrived_ns, strict=True):
+            self.keep.tally.late_ns[worker] += arrived_ns - first_ns
+        latest = max(range(len(self._members)), key=self._arrived_ns.__getitem__)
+        self.keep.tally.last[self._members[latest]] += 1
+
+    def _answer_late(self, arrival: Arrival) -> None:
+        """Answer a push that was dropped: at once, or when the chunk it waits for is closed."""
+        index = arrival.chunk.index
+        if self._members and not self._is_closed[index]:
+            self._too_late[index].append(arrival.worker)
+        else:
+            self.keep.answer(arrival.worker, arrival.chunk, LAST if self._stops else 0)
+
+    def pull(self, arrival: Arrival) -> None:
+        self.keep.answer(arrival.worker, arrival.chunk, LAST if self._stops else 0)

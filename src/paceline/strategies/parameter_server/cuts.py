@@ -1,0 +1,31 @@
+"""How one vector of parameters is split: over servers, and each part into chunks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import final
+
+
+@final
+@dataclass(frozen=True)
+class Chunk:
+    """A stretch of the whole vector that travels and is applied at once."""
+
+    server: int
+    index: int
+    start: int
+    stop: int
+
+
+def server_part(num_values: int, num_servers: int, server: int) -> slice:
+    """Give a server its equal part of the vector, whatever tensors lie in it."""
+    return slice(num_values * server // num_servers, num_values * (server + 1) // num_servers)
+
+
+def chunks_of(part: slice, server: int, values_per_chunk: int) -> list[Chunk]:
+    """Cut a server's part into chunks; an empty part is one empty chunk, so that it can reply."""
+    starts = range(part.start, part.stop, max(1, values_per_chunk)) or [part.start]
+    return [
+        Chunk(server, index, start, min(start + values_per_chunk, part.stop))
+        for index, start in enumerate(starts)
+    ]

@@ -1,0 +1,75 @@
+"""What a server keeps: its part of the parameters, and what it has counted."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass, field
+from time import monotonic_ns
+from typing import TYPE_CHECKING, Any, final
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from paceline.optim import Update
+    from paceline.strategies.parameter_server.cuts import Chunk
+    from paceline.strategies.parameter_server.link import Arrival, ServerLink
+
+
+@final
+@dataclass
+class Tally:
+    """What a server has counted since the start."""
+
+    updates: int = 0
+    dropped: int = 0
+    refused: int = 0
+    apply_ns: int = 0
+    queue_ns: int = 0
+    last: Counter[int] = field(default_factory=Counter)
+    """How often each worker was the last to arrive at a synchronous update."""
+    late_ns: Counter[int] = field(default_factory=Counter)
+    """By how much each worker arrived after the first, in all."""
+
+    def table(self) -> dict[str, Any]:
+        """Give all as plain values."""
+        return {
+            "updates": self.updates,
+            "dropped": self.dropped,
+            "refused": self.refused,
+            "apply_s": self.apply_ns / 1e9,
+            "queue_s": self.queue_ns / 1e9 if self.queue_ns else None,
+            "last_arrivals": {f"worker{rank}": count for rank, count in sorted(self.last.items())},
+            "late_s": {f"worker{rank}": ns / 1e9 for rank, ns in sorted(self.late_ns.items())},
+        }
+
+
+@final
+class Keep:
+    """The parameters of one server, changed and sent chunk by chunk."""
+
+    def __init__(
+        self, parameters: Tensor, update: Update, chunks: list[Chunk], link: ServerLink
+    ) -> None:
+        self.chunks = chunks
+        self.link = link
+        self.version = 0
+        self.tally = Tally()
+        self._update = update
+        first = chunks[0].start
+        self._starts = [chunk.start - first for chunk in chunks]
+        self._views = [parameters[each.start - first : each.stop - first] for each in chunks]
+
+    def apply(self, chunk: Chunk, gradient: Tensor, number: int) -> None:
+        """Apply a chunk of update `number`."""
+        began_ns = monotonic_ns()
+        self._update.apply(gradient, number, self._starts[chunk.index])
+        self.tally.apply_ns += monotonic_ns() - began_ns
+
+    def answer(self, worker: int, chunk: Chunk, flags: int) -> None:
+        """Send a worker a chunk as it is now."""
+        self.link.answer(worker, chunk, self._views[chunk.index], self.version, flags)
+
+    def note_push(self, arrival: Arrival) -> None:
+        """Note how long a push waited before its first chunk was looked at."""
+        if arrival.sent_ns:
+            self.tally.queue_ns += monotonic_ns() - arrival.sent_ns

@@ -1,0 +1,85 @@
+"""The seam between the parameter server's rules and how bytes travel.
+
+A worker pushes its whole gradient and gets parameters back, chunk by chunk; a server sees each
+chunk arrive and answers it. Two implementations: memory shared on one host, and messages.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from paceline.strategies.parameter_server.cuts import Chunk
+
+
+# What goes along with a push, or with its reply: bits of a number. Plain numbers, not an IntFlag:
+# they are looked at several times a push, and an IntFlag costs a microsecond each time.
+LAST: Final = 1
+"""Push: the worker wishes to stop after this step. Reply: it must."""
+REFUSED: Final = 2
+"""Push: the gradient is not finite and is left out."""
+PULL: Final = 4
+"""Push: no gradient, only the newest parameters are wanted."""
+WAIT: Final = 8
+"""Reply: the worker may not start its next step before it is released."""
+RELEASE: Final = 16
+"""Reply: nobody asked; a worker that had to wait may go on."""
+
+
+class Arrival(NamedTuple):
+    """A chunk of a worker's push."""
+
+    worker: int
+    chunk: Chunk
+    flags: int
+    version: int
+    """The version of the parameters that the gradient was computed on."""
+    gradient: Tensor
+    """May be used until the chunk is answered, and overwritten."""
+    sent_ns: int
+    """When the worker pushed, on the host's monotonic clock; 0 where it cannot be told."""
+
+
+class Answer(NamedTuple):
+    """What all servers together said to a push."""
+
+    version: int
+    """Of the first server."""
+    flags: int
+    staleness: int
+    """Updates that others made between this worker's last answer and its push: the most that
+    any server saw."""
+
+
+class WorkerLink(ABC):
+    """A worker's end. Used by one thread."""
+
+    sent_bytes: int = 0
+    """Bytes of values, as if each travelled, also where memory is shared."""
+    received_bytes: int = 0
+
+    @abstractmethod
+    def exchange(self, flags: int) -> Answer:
+        """Push the replica's gradients, and bring what comes back into its parameters."""
+
+    @abstractmethod
+    def await_release(self) -> Answer:
+        """After a reply that said to wait: wait for the word, and for newer parameters."""
+
+
+class ServerLink(ABC):
+    """A server's end. Used by one thread."""
+
+    @abstractmethod
+    def arrivals(self) -> Iterator[Arrival]:
+        """Yield chunks as they arrive. Raises `Finished` when the run is over."""
+
+    @abstractmethod
+    def answer(
+        self, worker: int, chunk: Chunk, parameters: Tensor, version: int, flags: int
+    ) -> None:
+        """Send a chunk's parameters to a worker; they may change as soon as this returns."""

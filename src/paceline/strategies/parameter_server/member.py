@@ -1,0 +1,76 @@
+"""A worker's part in a parameter server."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, ClassVar, final
+
+from paceline.strategies.base import Member, Place
+from paceline.strategies.parameter_server.cuts import Chunk, chunks_of, server_part
+from paceline.strategies.parameter_server.link import LAST, PULL, REFUSED, WAIT, WorkerLink
+from paceline.strategies.parameter_server.messages import MessageWorkerLink
+from paceline.strategies.parameter_server.shared import SharedWorkerLink
+
+
+@final
+class PsMember(Member):
+    """Pushes gradients to every server and continues with what they answer."""
+
+    limits_steps: ClassVar[bool] = True
+
+    def __init__(self, place: Place, chunk_bytes: int) -> None:
+        self.replica = place.replica
+        self.global_steps: int = 0
+        self._num_refused = 0
+        self._staleness: Counter[int] = Counter()
+        self._must_wait = False
+        self._link = _link(place, chunk_bytes)
+
+    def begin(self) -> None:
+        if self._must_wait:
+            self._must_wait = False
+            self.global_steps = self._link.await_release().version
+
+    def exchange(self, *, last: bool) -> bool:
+        flags = LAST if last else 0
+        # One sum is far cheaper than looking at each value; a sum of finite values that is not
+        # finite itself comes from values so large that they are as good as infinite.
+        if not math.isfinite(self.replica.gradients.sum().item()):
+            flags |= REFUSED
+            self._num_refused += 1
+        answer = self._link.exchange(flags)
+        if not flags & REFUSED:
+            self._staleness[answer.staleness] += 1
+        self.global_steps = answer.version
+        self._must_wait = bool(answer.flags & WAIT)
+        return bool(answer.flags & LAST)
+
+    def counted(self) -> Mapping[str, Any]:
+        return {
+            "sent_bytes": self._link.sent_bytes,
+            "received_bytes": self._link.received_bytes,
+            "refused": self._num_refused,
+            "staleness": {str(key): count for key, count in sorted(self._staleness.items())},
+        }
+
+    def refresh(self) -> None:
+        answer = self._link.exchange(PULL)
+        self.global_steps = answer.version
+        self._must_wait = bool(answer.flags & WAIT)
+
+
+def _link(place: Place, chunk_bytes: int) -> WorkerLink:
+    values = place.replica.parameters
+    chunks: list[list[Chunk]] = [
+        chunks_of(
+            server_part(len(values), place.num_servers, server),
+            server,
+            chunk_bytes // values.element_size(),
+        )
+        for server in range(place.num_servers)
+    ]
+    if place.host is None:
+        return MessageWorkerLink(place, chunks)
+    return SharedWorkerLink(place, place.host)

@@ -1,0 +1,152 @@
+"""The same by messages, where worker and server share no memory: chunks, a few in flight.
+
+The tag of a message is version, chunk and flags in one number. A worker sends the next chunk only
+while fewer than `WINDOW` of a server's answers are due, so no server holds more than its own part
+and that many chunks a worker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final, final
+
+from paceline.comm.base import Message
+from paceline.strategies.base import Place
+from paceline.strategies.parameter_server.cuts import Chunk
+from paceline.strategies.parameter_server.link import (
+    PULL,
+    REFUSED,
+    RELEASE,
+    WAIT,
+    Answer,
+    Arrival,
+    ServerLink,
+    WorkerLink,
+)
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+WINDOW: Final = 8
+_FLAG_BITS: Final = 8
+_CHUNK_BITS: Final = 20
+
+
+def pack(version: int, chunk: int, flags: int) -> int:
+    """Make a message's tag."""
+    return (version << (_FLAG_BITS + _CHUNK_BITS)) | (chunk << _FLAG_BITS) | flags
+
+
+def unpack(tag: int) -> tuple[int, int, int]:
+    """Read a message's tag: version, chunk, flags."""
+    chunk = (tag >> _FLAG_BITS) & ((1 << _CHUNK_BITS) - 1)
+    return tag >> (_FLAG_BITS + _CHUNK_BITS), chunk, tag & ((1 << _FLAG_BITS) - 1)
+
+
+@final
+class _Correspondent:
+    """What a worker knows of one server."""
+
+    def __init__(self, chunks: list[Chunk]) -> None:
+        self.name = f"server{chunks[0].server}"
+        self.chunks = chunks
+        self.num_sent = 0
+        self.num_due = 0
+        self.version = 0
+        self.base_version = 0
+        self.flags = 0
+
+
+@final
+class MessageWorkerLink(WorkerLink):
+    """Sends gradients and takes parameters through the place's channel."""
+
+    def __init__(self, place: Place, chunks: list[list[Chunk]]) -> None:
+        self._replica = place.replica
+        self._channel = place.channel
+        self._servers = [_Correspondent(each) for each in chunks]
+        self._by_name = {each.name: each for each in self._servers}
+        self._nothing = place.replica.gradients[:0]
+
+    def exchange(self, flags: int) -> Answer:
+        for server in self._servers:
+            server.num_sent = 0
+        while any(each.num_due or each.num_sent < len(each.chunks) for each in self._servers):
+            for server in self._servers:
+                self._send_what_may_go(server, flags)
+            self._take(self._channel.receive())
+        return self._answer()
+
+    def _send_what_may_go(self, server: _Correspondent, flags: int) -> None:
+        is_empty = flags & (PULL | REFUSED)
+        while server.num_sent < len(server.chunks) and server.num_due < WINDOW:
+            chunk = server.chunks[server.num_sent]
+            gradient = self._replica.gradients[chunk.start : chunk.stop]
+            values = self._nothing if is_empty else gradient
+            self._channel.send(server.name, values, pack(server.base_version, chunk.index, flags))
+            self.sent_bytes += values.nbytes
+            server.num_sent += 1
+            server.num_due += 1
+
+    def _take(self, message: Message) -> None:
+        server = self._by_name[message.sender]
+        version, index, flags = unpack(message.tag)
+        chunk = server.chunks[index]
+        self._replica.parameters[chunk.start : chunk.stop].copy_(message.values)
+        self.received_bytes += message.values.nbytes
+        if not flags & RELEASE:
+            server.num_due -= 1
+        if index == len(server.chunks) - 1:
+            server.version, server.flags = version, flags
+
+    def _answer(self) -> Answer:
+        first = self._servers[0]
+        flags = first.flags & ~WAIT
+        if any(each.flags & WAIT for each in self._servers):
+            flags |= WAIT
+        grown = max(each.version - each.base_version for each in self._servers)
+        for each in self._servers:
+            each.base_version = each.version
+        return Answer(first.version, flags, grown - 1)
+
+    def await_release(self) -> Answer:
+        while any(each.flags & WAIT for each in self._servers):
+            self._take(self._channel.receive())
+        return self._answer()
+
+
+@final
+class MessageServerLink(ServerLink):
+    """Takes gradients and sends parameters through the place's channel."""
+
+    def __init__(self, place: Place, chunks: list[Chunk]) -> None:
+        self._channel = place.channel
+        self._chunks = chunks
+        self._ranks = {f"worker{rank}": rank for rank in range(place.num_workers)}
+        self._dtype = place.replica.parameters.dtype
+
+    def arrivals(self) -> Iterator[Arrival]:
+        while True:
+            message = self._channel.receive()
+            arrival = self._read(message)
+            if arrival is None:
+                self._channel.dropped += 1
+            else:
+                yield arrival
+
+    def _read(self, message: Message) -> Arrival | None:
+        """Take only what fits: another dtype, length or chunk is not for us."""
+        version, index, flags = unpack(message.tag)
+        rank = self._ranks.get(message.sender)
+        if rank is None or index >= len(self._chunks) or message.values.dtype != self._dtype:
+            return None
+        chunk = self._chunks[index]
+        expected = 0 if flags & (PULL | REFUSED) else chunk.stop - chunk.start
+        if message.values.shape != (expected,):
+            return None
+        return Arrival(rank, chunk, flags, version, message.values, 0)
+
+    def answer(
+        self, worker: int, chunk: Chunk, parameters: Tensor, version: int, flags: int
+    ) -> None:
+        self._channel.send(f"worker{worker}", parameters, pack(version, chunk.index, flags))

@@ -1,0 +1,81 @@
+"""The two choices of a parameter server, kept apart: application and admission.
+
+*Application* is how gradients become updates: each on arrival, or the average of so many.
+*Admission* is how far ahead of the others a worker may run.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import final
+
+
+class Admission(ABC):
+    """Decides whether a worker that has completed a step may start its next."""
+
+    @abstractmethod
+    def complete(self, worker: int) -> bool:
+        """A worker has completed a step; returns whether it may go on."""
+
+    @abstractmethod
+    def leave(self, worker: int) -> None:
+        """A worker will make no more steps, and holds up nobody."""
+
+    @abstractmethod
+    def released(self) -> list[int]:
+        """Say which workers that had to wait may go on now; each is said once."""
+
+
+@final
+class Free(Admission):
+    """Everyone may always go on."""
+
+    def complete(self, worker: int) -> bool:
+        del worker
+        return True
+
+    def leave(self, worker: int) -> None:
+        """Nobody waits for anybody."""
+
+    def released(self) -> list[int]:
+        return []
+
+
+@final
+class Bounded(Admission):
+    """A worker with c steps behind it may go on while c - min <= staleness."""
+
+    def __init__(self, num_workers: int, staleness: int) -> None:
+        self._staleness = staleness
+        self._clocks = dict.fromkeys(range(num_workers), 0)
+        self._waiting: set[int] = set()
+
+    def complete(self, worker: int) -> bool:
+        self._clocks[worker] += 1
+        if self._may_go(worker):
+            return True
+        self._waiting.add(worker)
+        return False
+
+    def leave(self, worker: int) -> None:
+        self._clocks.pop(worker, None)
+        self._waiting.discard(worker)
+
+    def released(self) -> list[int]:
+        free = sorted(worker for worker in self._waiting if self._may_go(worker))
+        self._waiting.difference_update(free)
+        return free
+
+    def _may_go(self, worker: int) -> bool:
+        return self._clocks[worker] - min(self._clocks.values()) <= self._staleness
+
+
+@final
+@dataclass(frozen=True)
+class Rules:
+    """What makes one parameter server differ from another."""
+
+    averaged: int | None
+    """How many gradients an update averages; None: each push is an update of its own."""
+    admission: Admission

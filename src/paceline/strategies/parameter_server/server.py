@@ -1,0 +1,52 @@
+"""A server: keeps its part of the parameters, applies every update, answers every push."""
+
+from __future__ import annotations
+
+import contextlib
+from typing import Any, final
+
+from paceline.comm.base import Finished
+from paceline.optim import Update
+from paceline.strategies.base import Place
+from paceline.strategies.parameter_server.application import Application, Average, Each
+from paceline.strategies.parameter_server.cuts import chunks_of, server_part
+from paceline.strategies.parameter_server.keep import Keep
+from paceline.strategies.parameter_server.link import PULL, ServerLink
+from paceline.strategies.parameter_server.messages import MessageServerLink
+from paceline.strategies.parameter_server.rules import Rules
+from paceline.strategies.parameter_server.shared import SharedServerLink
+
+
+@final
+class Server:
+    """One server; its rules say which kind."""
+
+    def __init__(self, place: Place, chunk_bytes: int, rules: Rules) -> None:
+        whole = place.replica.parameters
+        part = server_part(len(whole), place.num_servers, place.rank)
+        chunks = chunks_of(part, place.rank, chunk_bytes // whole.element_size())
+        self._link: ServerLink = (
+            MessageServerLink(place, chunks)
+            if place.host is None
+            else SharedServerLink(place, place.host, chunks)
+        )
+        parameters = whole if place.num_servers == 1 else whole[part].clone()
+        keep = Keep(parameters, Update(place.optimizer, parameters), chunks, self._link)
+        # Only the first server counts towards the end: each sees pushes in an order of its own.
+        most_steps = place.most_steps if place.rank == 0 else None
+        self.application: Application = (
+            Each(keep, rules.admission, place.num_workers, most_steps)
+            if rules.averaged is None
+            else Average(keep, rules.averaged, most_steps)
+        )
+
+    def run(self) -> dict[str, Any]:
+        """Serve until the run is over; returns what was counted."""
+        take, pull = self.application.take, self.application.pull
+        with contextlib.suppress(Finished):
+            for arrival in self._link.arrivals():
+                if arrival.flags & PULL:
+                    pull(arrival)
+                else:
+                    take(arrival)
+        return self.application.keep.tally.table()

@@ -1,0 +1,38 @@
+"""Parameter servers pass the suite of all strategies, over shared memory and by messages."""
+
+from paceline.clusters.inline import Inline
+from paceline.clusters.local import Local
+from paceline.strategies.parameter_server.describe import PsAsync, PsSsp, PsSync
+from paceline.testing import StrategyConformance
+
+EVERYWHERE = (Inline(), Local(), Local(transport="zmq"))
+
+
+class TestSync(StrategyConformance):
+    strategy = PsSync()
+    clusters = EVERYWHERE
+
+
+class TestSyncWithThreeServersInSmallChunks(StrategyConformance):
+    strategy = PsSync(servers=3, chunk_bytes=100)
+    clusters = EVERYWHERE
+
+
+class TestAsync(StrategyConformance):
+    strategy = PsAsync()
+    clusters = EVERYWHERE
+
+
+class TestAsyncWithTwoServersInSmallChunks(StrategyConformance):
+    strategy = PsAsync(servers=2, chunk_bytes=100)
+    clusters = EVERYWHERE
+
+
+class TestBoundedStale(StrategyConformance):
+    strategy = PsSsp(staleness=1)
+    clusters = EVERYWHERE
+
+
+class TestSyncWithBackup(StrategyConformance):
+    strategy = PsSync(backup=1)
+    clusters = EVERYWHERE
