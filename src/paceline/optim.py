@@ -65,10 +65,11 @@ class Update:
 
     def apply(self, gradient: Tensor, number: int, start: int = 0) -> None:
         """Update the stretch that begins at `start` and is as long as `gradient`."""
-        if len(gradient) == len(self.parameters):
+        # Not len(): of a tensor it takes two microseconds, which is a tenth of a small push.
+        if gradient.numel() == self.parameters.numel():
             self.optimizer.step(self.parameters, self.states, gradient, number)
             return
-        stretch = slice(start, start + len(gradient))
+        stretch = slice(start, start + gradient.numel())
         states = [state[stretch] for state in self.states]
         self.optimizer.step(self.parameters[stretch], states, gradient, number)
 
