@@ -1,17 +1,18 @@
 # Works on a machine with Python 3.11+, make and git only: everything else is installed here.
 PYTHON ?= python3
 BIN := .venv/bin
+DEMO := --epochs 30 --set workload.subset=tenth --out runs/demo
 PIP := $(BIN)/pip --disable-pip-version-check install --quiet
 
 .PHONY: demo test check bench clean
 
-demo: .venv/.installed ## train on the embedded data, end in a table
-	$(BIN)/paceline run logistic-mnist --epochs 10 --set workload.subset=tenth --out .venv/demo-runs
-	$(BIN)/paceline run logistic-mnist --strategy solo --workers 2 --epochs 10 \
-		--set workload.subset=tenth --out .venv/demo-runs
-	$(BIN)/paceline run lenet-mnist --epochs 5 --set workload.subset=tenth --out .venv/demo-runs
+demo: .venv/.installed ## train on the embedded data in every way there is, end in a table
+	$(BIN)/paceline run logistic-mnist $(DEMO)
+	$(BIN)/paceline run logistic-mnist $(DEMO) --strategy solo --workers 2
+	$(BIN)/paceline run logistic-mnist $(DEMO) --strategy ps-async --workers 2
+	$(BIN)/paceline run logistic-mnist $(DEMO) --strategy ps-sync --workers 2
 	@echo
-	$(BIN)/paceline ls --out .venv/demo-runs
+	$(BIN)/paceline ls --out runs/demo
 
 test: .venv/.installed-dev ## all tests
 	$(BIN)/pytest

@@ -253,10 +253,17 @@ class Conductor:
             self._tell(name, "resume", paused_s=paused_s, stop=stop)
 
     def _finish(self) -> None:
-        """Training is over for all: let everyone go."""
+        """Training is over for all: keep the model, then let everyone go."""
         if not self._interrupted:
             self._outcome.status, self._outcome.reason = "finished", None
         self._enter("ending")
+        if self._spec.record.model:
+            self._tell("worker0", "save")  # while servers are still there to be asked
+        else:
+            self._tell_all("finish")
+
+    def _on_saved(self, _: str, message: Message) -> None:
+        del message
         self._tell_all("finish")
 
     def _on_failed(self, name: str, message: Message) -> None:

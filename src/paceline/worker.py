@@ -171,7 +171,6 @@ class Worker:
             cpu_s = time.thread_time() - began_s
             self.line.send("trained", cpu_s=cpu_s, **self._totals())
             self._attend("finish")
-            self._save()
         finally:
             self.recorder.close()
             self.member.close()
@@ -246,13 +245,17 @@ class Worker:
         return bool(message["stop"])
 
     def _attend(self, until: str) -> dict[str, Any]:
-        """Evaluate whenever asked, until told to go on."""
+        """Evaluate and save whenever asked, until told to go on."""
         while True:
-            message = self.line.wait("evaluate", until)
+            message = self.line.wait("evaluate", "save", until)
             if message["kind"] == until:
                 return message
-            assert self.evaluator is not None
-            self.line.send("evaluated", metrics=self.evaluator.metrics())
+            if message["kind"] == "save":
+                self._save()
+                self.line.send("saved")
+            else:
+                assert self.evaluator is not None
+                self.line.send("evaluated", metrics=self.evaluator.metrics())
 
     def _totals(self) -> dict[str, Any]:
         return {
@@ -266,8 +269,6 @@ class Worker:
 
     def _save(self) -> None:
         """Keep the final parameters."""
-        if self.rank != 0 or not self.spec.record.model:
-            return
         from safetensors.torch import save_file
 
         state = {key: value.contiguous() for key, value in self.replica.model.state_dict().items()}

@@ -31,8 +31,3 @@ class TestAsyncWithTwoServersInSmallChunks(StrategyConformance):
 class TestBoundedStale(StrategyConformance):
     strategy = PsSsp(staleness=1)
     clusters = EVERYWHERE
-
-
-class TestSyncWithBackup(StrategyConformance):
-    strategy = PsSync(backup=1)
-    clusters = EVERYWHERE

@@ -2,7 +2,7 @@
 
 Each seat has an arena, a memfd that every seat of the host inherited, and a bell, an eventfd.
 Neither has a name in any file system, so nothing is left when everything is killed. A seat sizes
-its own arena before it joins; others map it after the start.
+its own arena once; others can map it from then on.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 import mmap
 import os
 import select
+import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 from paceline.comm.base import Finished
 from paceline.comm.line import SeatLine
@@ -20,6 +21,9 @@ from paceline.comm.line import SeatLine
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
+
+# How often a seat looks whether another has sized its arena; only while a run starts.
+_LOOK_S: Final = 0.001
 
 
 @final
@@ -66,9 +70,12 @@ class Host:
         return mmap.mmap(arena, num_bytes)
 
     def open(self, name: str) -> mmap.mmap:
-        """Map another seat's arena, which that seat has sized."""
+        """Map another seat's arena, as soon as that seat has sized it."""
         arena = self._holdings[name].arena
-        return mmap.mmap(arena, os.fstat(arena).st_size)
+        while not (num_bytes := os.fstat(arena).st_size):
+            self._line.poll()
+            time.sleep(_LOOK_S)
+        return mmap.mmap(arena, num_bytes)
 
     def ring(self, name: str) -> None:
         """Wake a seat that waits, or will wait; many rings before it wakes are one."""

@@ -54,6 +54,8 @@ class Each(Application):
             self._begin(worker, arrival)
         if not flags & REFUSED:
             keep.apply(chunk, arrival.gradient, self._number[worker])
+            if arrival.rows is not None and arrival.row_gradients is not None:
+                keep.apply_rows(arrival.rows, arrival.row_gradients, self._number[worker])
         if chunk.index != self._last_index:
             keep.answer(worker, chunk, 0)
             return
@@ -115,6 +117,7 @@ class Average(Application):
         self._stops = False
         self._num_open = len(keep.chunks)
         self._gradients: list[dict[int, Tensor | None]] = [{} for _ in keep.chunks]
+        self._touched: dict[int, Arrival] = {}
         self._too_late: list[list[int]] = [[] for _ in keep.chunks]
         self._is_closed = [False] * len(keep.chunks)
 
@@ -127,6 +130,8 @@ class Average(Application):
             return
         gradients = self._gradients[chunk.index]
         gradients[worker] = None if flags & REFUSED else arrival.gradient
+        if arrival.rows is not None and not flags & REFUSED:
+            self._touched[worker] = arrival
         if len(gradients) == self._needed:
             self._close(arrival)
 
@@ -158,6 +163,8 @@ class Average(Application):
             if len(present) > 1:
                 total.div_(len(present))
             keep.apply(chunk, total, keep.version + 1)
+        if self._touched and self._num_open == 1:
+            keep.apply_rows(*self._joined_rows(len(present)), keep.version + 1)
         self._gradients[chunk.index] = {}
         self._is_closed[chunk.index] = True
         self._num_open -= 1
@@ -167,6 +174,19 @@ class Average(Application):
             self._finish_update()
         for worker in waiting:
             keep.answer(worker, chunk, LAST if self._stops else 0)
+
+    def _joined_rows(self, num_present: int) -> tuple[Tensor, Tensor]:
+        """Average the rows' gradients too, a row that several workers touched summed once."""
+        import torch
+
+        touched = [arrival for _, arrival in sorted(self._touched.items())]
+        self._touched = {}
+        named = torch.cat([arrival.rows for arrival in touched if arrival.rows is not None])
+        rows, positions = torch.unique(named, return_inverse=True)
+        values = [arrival.row_gradients for arrival in touched]
+        gradients = torch.cat([each for each in values if each is not None])
+        total = gradients.new_zeros(len(rows), gradients.shape[1])
+        return rows, total.index_add_(0, positions, gradients).div_(num_present)
 
     def _finish_update(self) -> None:
         keep = self.keep

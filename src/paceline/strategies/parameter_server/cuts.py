@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import final
+from typing import TYPE_CHECKING, final
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 
 @final
@@ -18,7 +21,7 @@ class Chunk:
 
 
 def server_part(num_values: int, num_servers: int, server: int) -> slice:
-    """Give a server its equal part of the vector, whatever tensors lie in it."""
+    """Give a server its equal part of the vector, or of a table's rows."""
     return slice(num_values * server // num_servers, num_values * (server + 1) // num_servers)
 
 
@@ -29,3 +32,13 @@ def chunks_of(part: slice, server: int, values_per_chunk: int) -> list[Chunk]:
         Chunk(server, index, start, min(start + values_per_chunk, part.stop))
         for index, start in enumerate(starts)
     ]
+
+
+def stops_of(rows: Tensor, num_rows: int, num_servers: int) -> list[int]:
+    """Say where, among ascending row numbers, those of each server's part end."""
+    import torch
+
+    if num_servers == 1:
+        return [rows.numel()]
+    ends = [server_part(num_rows, num_servers, each).stop for each in range(num_servers)]
+    return [int(stop) for stop in torch.searchsorted(rows, torch.tensor(ends))]

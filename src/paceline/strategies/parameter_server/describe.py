@@ -64,7 +64,8 @@ class PsSync(ParameterServer):
     """Update t averages the gradients that the workers computed on the same parameters t."""
 
     backup: NotNegativeInt = 0
-    """How many of the slowest workers each update does without."""
+    """How many of the slowest workers each update does without. Workers then no longer make equal
+    numbers of steps; the run ends for all when the first has made its own."""
 
     @property
     def name(self) -> str:

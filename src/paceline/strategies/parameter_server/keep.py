@@ -48,13 +48,20 @@ class Keep:
     """The parameters of one server, changed and sent chunk by chunk."""
 
     def __init__(
-        self, parameters: Tensor, update: Update, chunks: list[Chunk], link: ServerLink
+        self,
+        parameters: Tensor,
+        *,
+        update: Update,
+        row_update: Update | None,
+        chunks: list[Chunk],
+        link: ServerLink,
     ) -> None:
         self.chunks = chunks
         self.link = link
         self.version = 0
         self.tally = Tally()
         self._update = update
+        self._row_update = row_update
         first = chunks[0].start
         self._starts = [chunk.start - first for chunk in chunks]
         self._views = [parameters[each.start - first : each.stop - first] for each in chunks]
@@ -64,6 +71,20 @@ class Keep:
         began_ns = monotonic_ns()
         self._update.apply(gradient, number, self._starts[chunk.index])
         self.tally.apply_ns += monotonic_ns() - began_ns
+
+    def apply_rows(self, rows: Tensor, gradients: Tensor, number: int) -> None:
+        """Apply update `number` to some rows of the table, each named once."""
+        assert self._row_update is not None
+        began_ns = monotonic_ns()
+        self._row_update.apply_rows(rows, gradients, number)
+        self.tally.apply_ns += monotonic_ns() - began_ns
+
+    def answer_rows(self, arrival: Arrival) -> None:
+        """Send a worker the rows it asked for, as they are now."""
+        assert self._row_update is not None
+        assert arrival.rows is not None
+        values = self._row_update.parameters.index_select(0, arrival.rows)
+        self.link.answer_rows(arrival.worker, values)
 
     def answer(self, worker: int, chunk: Chunk, flags: int) -> None:
         """Send a worker a chunk as it is now."""

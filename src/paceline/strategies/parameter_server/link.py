@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
     from paceline.strategies.parameter_server.cuts import Chunk
@@ -28,6 +29,8 @@ WAIT: Final = 8
 """Reply: the worker may not start its next step before it is released."""
 RELEASE: Final = 16
 """Reply: nobody asked; a worker that had to wait may go on."""
+ROWS: Final = 32
+"""Push: rows of the table, or their gradients. Alone: their values are wanted."""
 
 
 class Arrival(NamedTuple):
@@ -40,8 +43,19 @@ class Arrival(NamedTuple):
     """The version of the parameters that the gradient was computed on."""
     gradient: Tensor
     """May be used until the chunk is answered, and overwritten."""
-    sent_ns: int
+    sent_ns: int = 0
     """When the worker pushed, on the host's monotonic clock; 0 where it cannot be told."""
+    rows: Tensor | None = None
+    """With the last chunk: the rows of the server's part of the table that the push touches, or,
+    where the flags are `ROWS`, whose values are wanted."""
+    row_gradients: Tensor | None = None
+
+
+class Touched(NamedTuple):
+    """The rows of the table that a batch touched, in ascending order, and their gradients."""
+
+    rows: Tensor
+    gradients: Tensor
 
 
 class Answer(NamedTuple):
@@ -63,8 +77,12 @@ class WorkerLink(ABC):
     received_bytes: int = 0
 
     @abstractmethod
-    def exchange(self, flags: int) -> Answer:
+    def exchange(self, flags: int, touched: Touched | None = None) -> Answer:
         """Push the replica's gradients, and bring what comes back into its parameters."""
+
+    @abstractmethod
+    def pull_rows(self, rows: Tensor) -> Tensor:
+        """Fetch rows of the table, named in ascending order and each once."""
 
     @abstractmethod
     def await_release(self) -> Answer:
@@ -83,3 +101,11 @@ class ServerLink(ABC):
         self, worker: int, chunk: Chunk, parameters: Tensor, version: int, flags: int
     ) -> None:
         """Send a chunk's parameters to a worker; they may change as soon as this returns."""
+
+    @abstractmethod
+    def make_table(self, num_rows: int, width: int, dtype: torch.dtype) -> Tensor:
+        """Make this server's part of the table, all zero, where workers can get at it."""
+
+    @abstractmethod
+    def answer_rows(self, worker: int, values: Tensor) -> None:
+        """Send a worker the values of the rows it asked for."""

@@ -5,13 +5,19 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
-from typing import Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
 from paceline.strategies.base import Member, Place
 from paceline.strategies.parameter_server.cuts import Chunk, chunks_of, server_part
-from paceline.strategies.parameter_server.link import LAST, PULL, REFUSED, WAIT, WorkerLink
+from paceline.strategies.parameter_server.link import LAST, PULL, REFUSED, WAIT, Touched, WorkerLink
 from paceline.strategies.parameter_server.messages import MessageWorkerLink
 from paceline.strategies.parameter_server.shared import SharedWorkerLink
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# How many rows are fetched at a time when a whole table is saved.
+_ROWS_AT_ONCE: Final = 1 << 20
 
 
 @final
@@ -26,6 +32,7 @@ class PsMember(Member):
         self._num_refused = 0
         self._staleness: Counter[int] = Counter()
         self._must_wait = False
+        self._rows: Tensor | None = None
         self._link = _link(place, chunk_bytes)
 
     def begin(self) -> None:
@@ -39,13 +46,38 @@ class PsMember(Member):
         # finite itself comes from values so large that they are as good as infinite.
         if not math.isfinite(self.replica.gradients.sum().item()):
             flags |= REFUSED
-            self._num_refused += 1
-        answer = self._link.exchange(flags)
+        touched = self._touched()
+        if touched is not None and not math.isfinite(touched.gradients.sum().item()):
+            flags |= REFUSED
+        self._num_refused += bool(flags & REFUSED)
+        answer = self._link.exchange(flags, touched)
         if not flags & REFUSED:
             self._staleness[answer.staleness] += 1
         self.global_steps = answer.version
         self._must_wait = bool(answer.flags & WAIT)
         return bool(answer.flags & LAST)
+
+    def pull(self, rows: Tensor) -> None:
+        assert self.replica.table is not None
+        self._rows = rows
+        self.replica.table.window = self._link.pull_rows(rows).requires_grad_()
+
+    def _touched(self) -> Touched | None:
+        """The rows of this batch and their gradients, where the model has a table."""
+        if self._rows is None or self.replica.table is None:
+            return None
+        gradients = self.replica.table.window.grad
+        assert gradients is not None
+        return Touched(self._rows, gradients)
+
+    def table_values(self) -> Tensor | None:
+        import torch
+
+        table = self.replica.table
+        if table is None:
+            return None
+        pieces = torch.arange(table.num_rows).split(_ROWS_AT_ONCE)  # type: ignore[no-untyped-call]
+        return torch.cat([self._link.pull_rows(rows) for rows in pieces])
 
     def counted(self) -> Mapping[str, Any]:
         return {

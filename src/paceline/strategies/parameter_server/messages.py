@@ -10,17 +10,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, final
 
+import torch
+
 from paceline.comm.base import Message
 from paceline.strategies.base import Place
-from paceline.strategies.parameter_server.cuts import Chunk
+from paceline.strategies.parameter_server.cuts import Chunk, server_part, stops_of
 from paceline.strategies.parameter_server.link import (
     PULL,
     REFUSED,
     RELEASE,
+    ROWS,
     WAIT,
     Answer,
     Arrival,
     ServerLink,
+    Touched,
     WorkerLink,
 )
 
@@ -28,6 +32,8 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 WINDOW: Final = 8
+# With ROWS: these rows are part of a push; else their values are wanted.
+PUSHED: Final = 64
 _FLAG_BITS: Final = 8
 _CHUNK_BITS: Final = 20
 
@@ -67,8 +73,11 @@ class MessageWorkerLink(WorkerLink):
         self._servers = [_Correspondent(each) for each in chunks]
         self._by_name = {each.name: each for each in self._servers}
         self._nothing = place.replica.gradients[:0]
+        self._pulled: dict[str, Tensor] = {}
 
-    def exchange(self, flags: int) -> Answer:
+    def exchange(self, flags: int, touched: Touched | None = None) -> Answer:
+        if touched is not None and not flags & (PULL | REFUSED):
+            self._send_rows(touched)
         for server in self._servers:
             server.num_sent = 0
         while any(each.num_due or each.num_sent < len(each.chunks) for each in self._servers):
@@ -88,9 +97,37 @@ class MessageWorkerLink(WorkerLink):
             server.num_sent += 1
             server.num_due += 1
 
+    def _send_rows(self, touched: Touched) -> None:
+        """Send each server its rows, then their gradients: they come before the chunks do."""
+        start = 0
+        for server, stop in zip(self._servers, self._stops(touched.rows), strict=True):
+            for values in (touched.rows[start:stop], touched.gradients[start:stop]):
+                self._channel.send(server.name, values, pack(0, 0, ROWS | PUSHED))
+                self.sent_bytes += values.nbytes
+            start = stop
+
+    def _stops(self, rows: Tensor) -> list[int]:
+        assert self._replica.table is not None
+        return stops_of(rows, self._replica.table.num_rows, len(self._servers))
+
+    def pull_rows(self, rows: Tensor) -> Tensor:
+        start = 0
+        for server, stop in zip(self._servers, self._stops(rows), strict=True):
+            self._channel.send(server.name, rows[start:stop], pack(0, 0, ROWS))
+            self.sent_bytes += rows[start:stop].nbytes
+            start = stop
+        self._pulled = {}
+        while len(self._pulled) < len(self._servers):
+            self._take(self._channel.receive())
+        return torch.cat([self._pulled[server.name] for server in self._servers])
+
     def _take(self, message: Message) -> None:
         server = self._by_name[message.sender]
         version, index, flags = unpack(message.tag)
+        if flags & ROWS:
+            self._pulled[message.sender] = message.values
+            self.received_bytes += message.values.nbytes
+            return
         chunk = server.chunks[index]
         self._replica.parameters[chunk.start : chunk.stop].copy_(message.values)
         self.received_bytes += message.values.nbytes
@@ -124,15 +161,65 @@ class MessageServerLink(ServerLink):
         self._chunks = chunks
         self._ranks = {f"worker{rank}": rank for rank in range(place.num_workers)}
         self._dtype = place.replica.parameters.dtype
+        self._table = place.replica.table
+        self._part = slice(0, 0)
+        if self._table is not None:
+            self._part = server_part(self._table.num_rows, place.num_servers, place.rank)
+        self._touched: dict[int, list[Tensor]] = {}
 
     def arrivals(self) -> Iterator[Arrival]:
         while True:
             message = self._channel.receive()
-            arrival = self._read(message)
-            if arrival is None:
-                self._channel.dropped += 1
+            flags = unpack(message.tag)[2]
+            if flags & ROWS and flags & PUSHED:
+                is_ours = self._keep_rows(message)
             else:
-                yield arrival
+                arrival = self._read_rows(message) if flags & ROWS else self._read(message)
+                is_ours = arrival is not None
+                if arrival is not None:
+                    yield arrival
+            self._channel.dropped += not is_ours
+
+    def _keep_rows(self, message: Message) -> bool:
+        """Keep a push's rows, then their gradients, until its last chunk comes."""
+        rank = self._ranks.get(message.sender)
+        if rank is None or self._table is None:
+            return False
+        kept = self._touched.setdefault(rank, [])
+        if not kept:
+            if not self._are_ours(message.values):
+                return False
+            kept.append(message.values - self._part.start)
+            return True
+        expected = (len(kept[0]), self._table.width)
+        if message.values.shape != expected or message.values.dtype != self._dtype:
+            kept.clear()
+            return False
+        kept.append(message.values)
+        return True
+
+    def _are_ours(self, rows: Tensor) -> bool:
+        """Whether these are numbers of rows of our part, in ascending order."""
+        if rows.dtype != torch.int64 or rows.dim() != 1:
+            return False
+        if not rows.numel():
+            return True
+        ascending = bool((rows[1:] > rows[:-1]).all())
+        return ascending and bool(rows[0] >= self._part.start) and bool(rows[-1] < self._part.stop)
+
+    def _read_rows(self, message: Message) -> Arrival | None:
+        """Read what a worker wants of the table."""
+        rank = self._ranks.get(message.sender)
+        if rank is None or self._table is None or not self._are_ours(message.values):
+            return None
+        rows = message.values - self._part.start
+        return Arrival(rank, self._chunks[0], ROWS, 0, message.values, rows=rows)
+
+    def make_table(self, num_rows: int, width: int, dtype: torch.dtype) -> Tensor:
+        return torch.zeros(num_rows, width, dtype=dtype)
+
+    def answer_rows(self, worker: int, values: Tensor) -> None:
+        self._channel.send(f"worker{worker}", values, pack(0, 0, ROWS))
 
     def _read(self, message: Message) -> Arrival | None:
         """Take only what fits: another dtype, length or chunk is not for us."""
@@ -144,7 +231,11 @@ class MessageServerLink(ServerLink):
         expected = 0 if flags & (PULL | REFUSED) else chunk.stop - chunk.start
         if message.values.shape != (expected,):
             return None
-        return Arrival(rank, chunk, flags, version, message.values, 0)
+        if index < len(self._chunks) - 1 or flags & PULL:
+            return Arrival(rank, chunk, flags, version, message.values)
+        rows = self._touched.pop(rank, [])
+        touched = rows if len(rows) == 2 else (None, None)
+        return Arrival(rank, chunk, flags, version, message.values, 0, *touched)
 
     def answer(
         self, worker: int, chunk: Chunk, parameters: Tensor, version: int, flags: int

@@ -11,7 +11,7 @@ from paceline.strategies.base import Place
 from paceline.strategies.parameter_server.application import Application, Average, Each
 from paceline.strategies.parameter_server.cuts import chunks_of, server_part
 from paceline.strategies.parameter_server.keep import Keep
-from paceline.strategies.parameter_server.link import PULL, ServerLink
+from paceline.strategies.parameter_server.link import PULL, ROWS, ServerLink
 from paceline.strategies.parameter_server.messages import MessageServerLink
 from paceline.strategies.parameter_server.rules import Rules
 from paceline.strategies.parameter_server.shared import SharedServerLink
@@ -31,7 +31,13 @@ class Server:
             else SharedServerLink(place, place.host, chunks)
         )
         parameters = whole if place.num_servers == 1 else whole[part].clone()
-        keep = Keep(parameters, Update(place.optimizer, parameters), chunks, self._link)
+        keep = Keep(
+            parameters,
+            update=Update(place.optimizer, parameters),
+            row_update=_row_update(place, self._link),
+            chunks=chunks,
+            link=self._link,
+        )
         # Only the first server counts towards the end: each sees pushes in an order of its own.
         most_steps = place.most_steps if place.rank == 0 else None
         self.application: Application = (
@@ -43,10 +49,22 @@ class Server:
     def run(self) -> dict[str, Any]:
         """Serve until the run is over; returns what was counted."""
         take, pull = self.application.take, self.application.pull
+        answer_rows = self.application.keep.answer_rows
         with contextlib.suppress(Finished):
             for arrival in self._link.arrivals():
-                if arrival.flags & PULL:
+                if arrival.flags & ROWS:
+                    answer_rows(arrival)
+                elif arrival.flags & PULL:
                     pull(arrival)
                 else:
                     take(arrival)
         return self.application.keep.tally.table()
+
+
+def _row_update(place: Place, link: ServerLink) -> Update | None:
+    """Make this server's part of the model's table, if it has one."""
+    table, dtype = place.replica.table, place.replica.parameters.dtype
+    if table is None:
+        return None
+    part = server_part(table.num_rows, place.num_servers, place.rank)
+    return Update(place.optimizer, link.make_table(part.stop - part.start, table.width, dtype))

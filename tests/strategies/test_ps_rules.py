@@ -1,0 +1,220 @@
+"""What the three parameter servers promise beyond what every strategy does."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import paceline
+from paceline.clusters.inline import Inline
+from paceline.clusters.local import Local
+from paceline.errors import SpecError
+from paceline.optim import Adagrad, Adam, Sgd
+from paceline.strategies.local import Single
+from paceline.strategies.parameter_server.cuts import chunks_of, server_part
+from paceline.strategies.parameter_server.describe import PsAsync, PsSsp, PsSync
+from paceline.strategies.parameter_server.messages import pack, unpack
+from paceline.strategies.parameter_server.rules import Bounded
+from paceline.testing import Moons
+from paceline.testing.strategies import assert_parameters_close
+from paceline.workloads.base import Workload
+from paceline.workloads.synthetic import Synthetic
+
+QUIET = paceline.Record(tensorboard=False, monitor=False)
+
+
+def spec_of(strategy, **fields):
+    given_fields = {
+        "workload": Moons(),
+        "cluster": Inline(),
+        "num_workers": 3,
+        "batch": 8,
+        "worker_steps": 50,
+        "dtype": "float64",
+        "record": QUIET,
+        "optimizer": Sgd(lr=0.05),
+    }
+    return paceline.RunSpec(strategy=strategy, **(given_fields | fields))
+
+
+@given(
+    num_workers=st.integers(1, 5),
+    staleness=st.integers(0, 4),
+    choices=st.lists(st.integers(0, 10**6), max_size=200),
+)
+def test_no_worker_ever_starts_further_ahead_than_its_bound(num_workers, staleness, choices):
+    admission = Bounded(num_workers, staleness)
+    completed = [0] * num_workers
+    may_go = set(range(num_workers))
+    for choice in choices:
+        worker = sorted(may_go)[choice % len(may_go)]
+        completed[worker] += 1
+        may_go.discard(worker)
+        if admission.complete(worker):
+            may_go.add(worker)
+        may_go.update(admission.released())
+        assert may_go, "everyone waits"
+        assert all(completed[each] - min(completed) <= staleness for each in may_go)
+
+
+def test_a_worker_that_leaves_holds_up_nobody():
+    admission = Bounded(num_workers=2, staleness=0)
+    assert not admission.complete(0)
+    admission.leave(1)
+    assert admission.released() == [0]
+    assert admission.released() == []
+
+
+@pytest.mark.parametrize("cluster", [Inline(), Local()], ids=lambda each: each.name)
+def test_bound_0_equals_synchronous_at_as_many_times_the_learning_rate(cluster, tmp_path):
+    bounded = paceline.run(spec_of(PsSsp(staleness=0), cluster=cluster), out=tmp_path)
+    together = spec_of(PsSync(), cluster=cluster, optimizer=Sgd(lr=3 * 0.05))
+    assert_parameters_close(bounded, paceline.run(together, out=tmp_path), tolerance=1e-9)
+
+
+def test_a_bound_keeps_staleness_low(tmp_path):
+    result = paceline.run(spec_of(PsSsp(staleness=1), worker_steps=200), out=tmp_path)
+    # each of the two others can complete at most this many steps between a pull and a push
+    assert result.staleness.max <= 2 * (2 * 1 + 1)
+
+
+@pytest.mark.parametrize("servers", [1, 2, 3, 4])
+@pytest.mark.parametrize("transport", ["shared", "zmq"])
+def test_any_number_of_servers_over_both_transports_gives_the_same(servers, transport, tmp_path):
+    split = PsSync(servers=servers, chunk_bytes=160)
+    ours = paceline.run(spec_of(split, cluster=Local(transport=transport)), out=tmp_path)
+    assert_parameters_close(ours, paceline.run(spec_of(PsSync()), out=tmp_path), tolerance=0.0)
+    assert len(ours.servers) == servers
+    assert {each.updates for each in ours.servers} == {50}
+
+
+@pytest.mark.parametrize("strategy", [PsAsync(), PsAsync(servers=2), PsSsp(staleness=2), PsSync()])
+def test_the_number_of_global_steps_is_kept_to_exactly(strategy, tmp_path):
+    for cluster in (Inline(), Local()):
+        spec = replace(spec_of(strategy, cluster=cluster), worker_steps=None, steps=100)
+        result = paceline.run(spec, out=tmp_path)
+        assert result.global_steps == 100
+        assert {each.updates for each in result.servers} == {100}
+
+
+def test_asynchronous_updates_are_stale_and_every_one_is_counted(tmp_path):
+    result = paceline.run(spec_of(PsAsync(), worker_steps=100, cluster=Local()), out=tmp_path)
+    assert sum(result.staleness.histogram.values()) == 300 == result.servers[0].updates
+    assert 0 < result.staleness.mean <= result.staleness.max
+    assert f"mean staleness {result.staleness.mean:.1f}" in result.meaning
+
+
+def test_synchronous_updates_are_never_stale_and_somebody_is_last(tmp_path):
+    result = paceline.run(spec_of(PsSync()), out=tmp_path)
+    assert result.staleness.max == 0
+    assert sum(worker.times_last for worker in result.workers) == 50
+    assert result.meaning == "synchronous, strict, 3 of 3 gradients"
+
+
+def test_with_a_backup_worker_late_gradients_are_dropped_and_counted(tmp_path):
+    spec = replace(spec_of(PsSync(backup=1), cluster=Local()), worker_steps=None, steps=200)
+    result = paceline.run(spec, out=tmp_path)
+    assert result.global_steps == 200
+    assert result.servers[0].dropped > 0
+    # every update took two gradients; what is left over was dropped or came after the end
+    assert 0 <= result.worker_steps - 2 * 200 - result.servers[0].dropped <= 3
+
+
+def test_bytes_are_counted_by_seat(tmp_path):
+    num_bytes = 8 * (2 * 16 + 16 + 16 * 2 + 2)
+    for cluster in (Local(), Local(transport="zmq")):
+        result = paceline.run(spec_of(PsSync(), cluster=cluster), out=tmp_path)
+        assert [worker.sent_bytes for worker in result.workers] == [50 * num_bytes] * 3
+        # worker 0 fetched the parameters once more, for the final evaluation
+        assert result.workers[1].received_bytes == 50 * num_bytes
+
+
+class NanAtRow(Workload):
+    """One row of the data makes the loss, and so the gradient, not a number."""
+
+    def model(self):
+        return Moons().model()
+
+    def data(self, split, dtype):
+        data = Moons().data(split, dtype)
+        if split == "train":
+            data.columns[0][7] = float("nan")
+        return data
+
+    def num_rows(self):
+        return Moons().rows
+
+
+@pytest.mark.parametrize("strategy", [PsAsync(), PsSync(), PsSsp(staleness=1)], ids=str)
+@pytest.mark.parametrize("transport", ["shared", "zmq"])
+def test_a_gradient_that_is_no_number_is_refused_and_spoils_nothing(strategy, transport, tmp_path):
+    spec = spec_of(strategy, workload=NanAtRow(), cluster=Local(transport=transport))
+    spec = replace(spec, worker_steps=None, epochs=2)
+    result = paceline.run(spec, out=tmp_path)
+    assert sum(worker.refused for worker in result.workers) == 2  # once an epoch
+    assert result.servers[0].refused == 2
+    assert np.isfinite(result.test_loss)
+
+
+def test_more_backup_workers_than_workers_is_refused():
+    with pytest.raises(SpecError, match=r"strategy\.backup = 3"):
+        spec_of(PsSync(backup=3)).checked()
+
+
+@given(
+    num_values=st.integers(0, 5000), num_servers=st.integers(1, 8), per_chunk=st.integers(1, 900)
+)
+def test_servers_and_chunks_cover_every_value_once(num_values, num_servers, per_chunk):
+    parts = [server_part(num_values, num_servers, each) for each in range(num_servers)]
+    sizes = [part.stop - part.start for part in parts]
+    assert max(sizes) - min(sizes) <= 1
+    chunks = [c for each, part in enumerate(parts) for c in chunks_of(part, each, per_chunk)]
+    covered = [value for chunk in chunks for value in range(chunk.start, chunk.stop)]
+    assert covered == list(range(num_values))
+    assert all(chunk.stop - chunk.start <= per_chunk for chunk in chunks)
+
+
+@given(st.integers(0, 2**35), st.integers(0, 2**20 - 1), st.integers(0, 255))
+def test_tags_round_trip(version, chunk, flags):
+    assert unpack(pack(version, chunk, flags)) == (version, chunk, flags)
+
+
+SPARSE = Synthetic(features=500, nonzeros=5, rows=600)
+
+
+def sparse_spec(strategy, **fields):
+    return spec_of(strategy, workload=SPARSE, batch=10, worker_steps=20, **fields)
+
+
+@pytest.mark.parametrize("optimizer", [Sgd(lr=0.5), Adagrad(lr=0.1), Adam(lr=0.01)], ids=str)
+def test_the_sparse_path_equals_single_at_as_many_times_the_batch(optimizer, tmp_path):
+    alone = replace(sparse_spec(Single(), optimizer=optimizer), num_workers=1, batch=30)
+    wanted = paceline.run(alone, out=tmp_path)
+    for servers in (1, 3):
+        for cluster in (Inline(), Local(), Local(transport="zmq")):
+            ours = sparse_spec(PsSync(servers=servers), optimizer=optimizer, cluster=cluster)
+            assert_parameters_close(paceline.run(ours, out=tmp_path), wanted, tolerance=1e-9)
+
+
+@pytest.mark.parametrize("cluster", [Inline(), Local(), Local(transport="zmq")])
+def test_the_sparse_path_learns_asynchronously(cluster, tmp_path):
+    workload = Synthetic(features=200, nonzeros=5, rows=2000)
+    spec = spec_of(
+        PsAsync(servers=2),
+        workload=workload,
+        cluster=cluster,
+        batch=20,
+        worker_steps=300,
+        optimizer=Sgd(lr=1.0),
+    )
+    assert paceline.run(spec, out=tmp_path).test_accuracy > 0.8
+
+
+def test_only_touched_rows_travel(tmp_path):
+    spec = sparse_spec(PsSync(), cluster=Local(transport="zmq"))
+    result = paceline.run(spec, out=tmp_path)
+    # a step touches at most 50 rows: their numbers twice (pull, push) and their gradients, and
+    # the bias; the table would be 4,000 bytes a step
+    assert result.workers[1].sent_bytes <= 20 * (50 * (8 + 8 + 8) + 8)
