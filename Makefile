@@ -1,7 +1,7 @@
 # Works on a machine with Python 3.11+, make and git only: everything else is installed here.
 PYTHON ?= python3
 BIN := .venv/bin
-DEMO := --epochs 30 --set workload.subset=tenth --out runs/demo
+DEMO := --epochs 30 --set workload.subset=tenth
 PIP := $(BIN)/pip --disable-pip-version-check install --quiet
 
 .PHONY: demo test check bench clean
@@ -12,7 +12,7 @@ demo: .venv/.installed ## train on the embedded data in every way there is, end 
 	$(BIN)/paceline run logistic-mnist $(DEMO) --strategy ps-async --workers 2
 	$(BIN)/paceline run logistic-mnist $(DEMO) --strategy ps-sync --workers 2
 	@echo
-	$(BIN)/paceline ls --out runs/demo
+	$(BIN)/paceline ls
 
 test: .venv/.installed-dev ## all tests
 	$(BIN)/pytest
@@ -24,10 +24,13 @@ check: .venv/.installed-dev ## style, types, and which module may import which
 	$(BIN)/lint-imports
 
 bench: .venv/.installed-dev ## figures, as ratios within one run
+	$(BIN)/paceline data get mnist
+	$(BIN)/python benchmarks/accuracy.py
 	$(BIN)/python benchmarks/harness_cost.py
 	$(BIN)/python benchmarks/observer_cost.py
 	$(BIN)/python benchmarks/start_up.py
 	$(BIN)/python benchmarks/kill_driver.py
+	$(BIN)/python benchmarks/parameter_server.py
 
 clean: ## remove the environment
 	rm -rf .venv

@@ -43,7 +43,7 @@ def kill_one(after_s: float, out: Path) -> tuple[list[str], float]:
         time.sleep(0.01)
     gone_s = time.monotonic() - killed_s
     left = [f"process {pid}" for pid in witness.processes()]
-    left += witness.memfds() + witness.locks()
+    left += witness.new_memfds() + witness.new_locks()
     left += [str(path) for path in witness.new_files() if path != out]
     left += [str(path) for path in unfinished_files(out)]
     return left, gone_s

@@ -3,7 +3,8 @@
     python benchmarks/start_up.py [--repetitions 5]
 
 "Ready" is when the driver has heard from every seat and says go. Six workers are compared with
-one: the difference is what five more forks, models and data sets cost.
+one: the difference is what five more forks, models and data sets cost. "Apart" is the time from
+the first seat that is ready to the last.
 """
 
 from __future__ import annotations
@@ -29,14 +30,16 @@ def help_s() -> float:
     return time.perf_counter() - began
 
 
-def ready_s(num_workers: int) -> float:
+def ready_s(num_workers: int) -> tuple[float, float]:
+    """Seconds until all are ready, and how far apart they were."""
     spec = paceline.RunSpec(
         workload=LogisticMnist(), strategy=Solo(), num_workers=num_workers, worker_steps=1
     )
     with tempfile.TemporaryDirectory() as out:
         result = paceline.run(spec, out=out)
     assert result.startup_s is not None
-    return result.startup_s
+    assert result.joining_s is not None
+    return result.startup_s, result.joining_s
 
 
 def say(title: str, values: list[float], most: float | None) -> None:
@@ -56,11 +59,15 @@ def main() -> None:
     say("paceline --help", [help_s() for _ in range(repetitions)], MOST_HELP_S)
     one: list[float] = []
     six: list[float] = []
+    apart: list[float] = []
     for _ in range(repetitions):
-        one.append(ready_s(1))
-        six.append(ready_s(6))
+        one.append(ready_s(1)[0])
+        ready, spread = ready_s(6)
+        six.append(ready)
+        apart.append(spread)
     say("one worker ready after", one, None)
     say("six workers ready after", six, None)
+    say("six workers ready, apart", apart, MOST_MORE_S)
     more = [many - few for many, few in zip(six, one, strict=True)]
     say("six workers, more than one takes", more, MOST_MORE_S)
 

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paceline.catalogue import load
 from paceline.description import Bytes, Count, Description, NotNegative, Positive, build
 from paceline.description import parse_bytes as parse
 from paceline.errors import Problem, SpecError
@@ -127,8 +128,16 @@ def test_its_table_begins_with_the_name_and_leaves_out_none():
     assert "lock" not in table
 
 
-def test_a_users_class_is_named_by_its_file():
-    assert Bicycle().name == f"{Path(__file__).resolve()}:Bicycle"
+def test_a_class_in_a_package_is_named_by_its_module():
+    assert Bicycle().name == f"{__name__}:Bicycle"
+
+
+def test_a_class_in_a_lone_file_is_named_by_it(tmp_path: Path):
+    file = tmp_path / "lone.py"
+    file.write_text("from paceline.description import Description\nclass Lone(Description): pass\n")
+    lone = load(f"{file}:Lone")
+    assert isinstance(lone, type)
+    assert lone().name == f"{file}:Lone"
 
 
 @pytest.mark.parametrize(

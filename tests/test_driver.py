@@ -253,7 +253,7 @@ def test_a_class_of_an_interactive_session_needs_the_inline_cluster(tmp_path):
     done = subprocess.run(
         [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
     )
-    assert "save it in a file, or use the inline cluster" in done.stdout
+    assert "define it in a file, or use the inline cluster" in done.stdout
     assert done.stdout.splitlines()[-1] == "finished"
     assert not (tmp_path / "a").exists()
 
@@ -264,6 +264,56 @@ def test_wrong_specs_start_and_leave_nothing(tmp_path):
         paceline.run(wrong, out=tmp_path / "runs")
     assert {problem.field for problem in caught.value.problems} == {"batch"}
     assert not (tmp_path / "runs").exists()
+
+
+class FailsToEvaluate(SlowToEvaluate):
+    def metrics(self, model, batch):
+        raise ValueError("no metrics today")
+
+
+def test_a_metric_that_fails_does_not_cost_the_model(tmp_path):
+    spec = paceline.RunSpec(workload=FailsToEvaluate(), cluster=Inline(), steps=5)
+    with pytest.raises(SeatFailed, match="no metrics today") as caught:
+        paceline.run(spec, out=tmp_path)
+    assert load_file(run_dir_of(caught.value.result).model)
+    assert caught.value.result.test_accuracy is None
+
+
+class LosesGradients(SlowToEvaluate):
+    def loss(self, model, batch):
+        model.zero_grad()
+        return super().loss(model, batch)
+
+
+def test_a_workload_that_moves_its_gradients_is_told_so(tmp_path):
+    spec = paceline.RunSpec(workload=LosesGradients(), cluster=Inline(), steps=5)
+    with pytest.raises(SeatFailed, match="do not call zero_grad"):
+        paceline.run(spec, out=tmp_path)
+
+
+def test_a_field_that_is_none_stays_none(tmp_path):
+    class Mine(SlowToEvaluate):
+        limit: int | None = 5
+
+    spec = paceline.RunSpec(workload=Mine(limit=None), cluster=Inline())
+    assert spec.checked().workload.limit is None
+    with pytest.raises(SpecError, match="limit = None"):
+        spec.toml()
+
+
+def test_inline_uses_as_many_threads_as_asked_for_and_puts_it_back(tmp_path):
+    before = torch.get_num_threads()
+    seen = []
+
+    class Looks(SlowToEvaluate):
+        def loss(self, model, batch):
+            seen.append(torch.get_num_threads())
+            return super().loss(model, batch)
+
+    spec = paceline.RunSpec(workload=Looks(), cluster=Inline(), steps=1, threads=before + 1)
+    paceline.run(spec, out=tmp_path)
+    assert seen == [before + 1]
+    assert torch.get_num_threads() == before
 
 
 def test_a_disk_that_fills_up_is_a_failed_run_that_is_sealed(tmp_path):

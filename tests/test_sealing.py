@@ -10,9 +10,10 @@ import polars
 import pytest
 
 from paceline.errors import StoreError
+from paceline.outcome import Outcome
 from paceline.results import Facts, Result
 from paceline.runs import RunDir, create_run
-from paceline.sealing import Outcome, seal, seal_abandoned
+from paceline.sealing import seal, seal_abandoned
 
 Row = dict[str, Any]
 
@@ -291,6 +292,7 @@ def test_every_loss_is_kept_where_asked_for(run: RunDir):
 
 
 def test_an_abandoned_run_is_sealed_from_what_is_there(run: RunDir):
+    run.let_go()
     write(run, "worker0", *ten_rows(), end='\n{"time_s":1.1')
     result = seal_abandoned(run)
     assert result.status == "interrupted"

@@ -38,12 +38,11 @@ def test_the_workload_decides_what_is_left_open():
     assert spec.batch == 64
     assert (spec.strategy, spec.cluster, spec.record) == (Single(), Local(), Record())
     assert spec.epochs == 1
-    assert spec.threads is not None
-    assert spec.threads >= 1
+    assert spec.threads_each >= 1
 
 
 def test_a_small_models_arithmetic_has_one_thread():
-    assert RunSpec.from_table({"workload": "logistic-mnist"}).threads == 1
+    assert RunSpec.from_table({"workload": "logistic-mnist"}).threads_each == 1
 
 
 def test_a_learning_rate_alone_keeps_the_workloads_momentum():

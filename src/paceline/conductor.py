@@ -10,44 +10,22 @@ from __future__ import annotations
 import math
 import selectors
 import time
-from collections import deque
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any, Final, Literal, final
+from typing import Any, Final, final
 
 from paceline.clusters.base import Departure, Seat
 from paceline.comm.line import Line, LineClosed, Message
 from paceline.measure.clock import Clock
+from paceline.outcome import Outcome
+from paceline.progress import Phase, Progress, View
 from paceline.runs import RunDir
-from paceline.sealing import Outcome
 from paceline.spec import RunSpec
 from paceline.workloads.order import Order
 
-Phase = Literal["starting", "training", "evaluating", "ending"]
-
+# How long seats have to leave once they were let go.
+_LEAVING_S: Final = 30.0
 # How long seats have to write their last rows when a run ends early.
 _GRACE_S: Final = 5.0
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class View:
-    """What is known of a run while it goes on."""
-
-    phase: Phase
-    time_s: float
-    fraction: float | None
-    """How much of the run is done, where that can be told."""
-    left_s: float | None
-    global_steps: int | None
-    worker_steps: int
-    samples: int
-    steps_per_s: float | None
-    """Global steps; a run without them: steps of all workers together."""
-    loss: float | None
-    accuracy: float | None
-    nodes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    """The last sample of each node."""
 
 
 @final
@@ -77,14 +55,27 @@ class Conductor:
             self._selector.register(line, selectors.EVENT_READ, name)
         self._phase: Phase = "starting"
         self._pids: dict[str, int] = {}
+        self._first_joined_s: float | None = None
         self._training = {name for name, seat in self._seats.items() if seat.role == "worker"}
         self._paused: dict[str, int] = {}
         self._paused_from_s = 0.0
+        self._is_saved = False
         self._here = set(self._seats)
         self._clock = Clock()
         self._status: dict[str, Message] = {}
         self._usage: dict[str, Message] = {}
-        self._progress = _Progress(spec, order)
+        self._progress = Progress(spec, order)
+        self._handlers = {
+            "joined": self._on_joined,
+            "status": self._on_status,
+            "usage": self._on_usage,
+            "paused": self._on_paused,
+            "trained": self._on_trained,
+            "saved": self._on_saved,
+            "evaluated": self._on_evaluated,
+            "served": self._on_served,
+            "failed": self._on_failed,
+        }
         self._deadline_s = math.inf
         self._interrupted = False
         self.failed_seat: str | None = None
@@ -144,8 +135,7 @@ class Conductor:
             return False
         if message is None:
             return False
-        kind = message.pop("kind")
-        getattr(self, f"_on_{kind}")(name, message)
+        self._handlers[message.pop("kind")](name, message)
         return True
 
     def _hang_up(self, name: str) -> None:
@@ -155,6 +145,7 @@ class Conductor:
 
     def _on_joined(self, name: str, message: Message) -> None:
         self._pids[name] = message["pid"]
+        self._first_joined_s = self._first_joined_s or time.monotonic()
         self._outcome.data = message.get("data") or self._outcome.data
         if len(self._pids) == len(self._seats):
             self._start()
@@ -167,8 +158,10 @@ class Conductor:
         start_s = time.monotonic()
         self._clock.start(start_s)
         self._outcome.startup_s = start_s - self._began_s
+        self._outcome.joining_s = start_s - (self._first_joined_s or start_s)
+        self._outcome.evaluation_s = 0.0
         self._enter("training", start_s=start_s)
-        self._tell_workers("start", start_s=start_s)
+        self._tell_trainers("start", start_s=start_s)
 
     def _pids_on(self, node: str) -> list[int]:
         seats = self._seats.values()
@@ -196,17 +189,27 @@ class Conductor:
     def _evaluate_if_all_rest(self) -> None:
         if self._training != set(self._paused) or self.failed_seat is not None:
             return
+        if not self._training and self._spec.record.model and not self._is_saved:
+            self._tell("worker0", "save")  # first of all: an evaluation may fail
+            return
         if not self._training and (self._interrupted or self._is_evaluated()):
             self._finish()
             return
         self._paused_from_s = time.monotonic()
+        self._clock.pause(self._paused_from_s)
         self._enter("evaluating")
         self._tell("worker0", "evaluate")
 
+    def _on_saved(self, _: str, message: Message) -> None:
+        del message
+        self._is_saved = True
+        self._evaluate_if_all_rest()
+
     def _on_evaluated(self, _: str, message: Message) -> None:
-        paused_s = time.monotonic() - self._paused_from_s
-        self._outcome.evaluation_s += paused_s
-        self._clock.leave_out(paused_s)
+        now_s = time.monotonic()
+        paused_s = now_s - self._paused_from_s
+        self._outcome.evaluation_s = (self._outcome.evaluation_s or 0.0) + paused_s
+        self._clock.resume(now_s)
         totals = self._outcome.totals.values()
         time_s = self._clock.now_s()
         if not self._training:
@@ -248,23 +251,17 @@ class Conductor:
             self._finish()
             return
         resting, self._paused = self._paused, {}
-        self._enter("training", paused_s=paused_s)
+        self._enter("training")
         for name in resting:
             self._tell(name, "resume", paused_s=paused_s, stop=stop)
 
     def _finish(self) -> None:
-        """Training is over for all: keep the model, then let everyone go."""
+        """Training is over for all: let everyone go."""
         if not self._interrupted:
             self._outcome.status, self._outcome.reason = "finished", None
         self._enter("ending")
-        if self._spec.record.model:
-            self._tell("worker0", "save")  # while servers are still there to be asked
-        else:
-            self._tell_all("finish")
-
-    def _on_saved(self, _: str, message: Message) -> None:
-        del message
         self._tell_all("finish")
+        self._deadline_s = min(self._deadline_s, time.monotonic() + _LEAVING_S)
 
     def _on_failed(self, name: str, message: Message) -> None:
         self._fail(name, message["error"])
@@ -282,7 +279,7 @@ class Conductor:
         self._phase = phase
         for name, seat in self._seats.items():
             if seat.role == "monitor":
-                self._tell(name, "phase", phase=phase, **fields)
+                self._tell(name, "phase", phase=phase, moment_s=time.monotonic(), **fields)
 
     def _tell(self, name: str, kind: str, **fields: Any) -> None:
         if name not in self._lines:
@@ -296,56 +293,7 @@ class Conductor:
         for name in list(self._lines):
             self._tell(name, kind, **fields)
 
-    def _tell_workers(self, kind: str, **fields: Any) -> None:
+    def _tell_trainers(self, kind: str, **fields: Any) -> None:
         for name, seat in self._seats.items():
             if seat.role != "monitor":
                 self._tell(name, kind, **fields)
-
-
-@final
-class _Progress:
-    """Rates and the time left, from the last few seconds."""
-
-    def __init__(self, spec: RunSpec, order: Order) -> None:
-        self._spec = spec
-        self._order = order
-        self._seen: deque[tuple[float, int]] = deque(maxlen=30)
-
-    def view(self, *, time_s: float, worker_steps: int, **known: Any) -> View:
-        fraction = self._fraction(time_s, worker_steps, known["global_steps"])
-        shared = known["global_steps"]
-        steps = worker_steps if shared is None else shared
-        if known["phase"] == "training":
-            self._seen.append((time_s, steps))
-        left_s = time_s * (1 - fraction) / fraction if fraction else None
-        return View(
-            time_s=time_s,
-            worker_steps=worker_steps,
-            fraction=fraction,
-            left_s=left_s,
-            steps_per_s=self._rate(),
-            **known,
-        )
-
-    def _rate(self) -> float | None:
-        if len(self._seen) < 2:
-            return None
-        (first_s, first), (last_s, last) = self._seen[0], self._seen[-1]
-        return (last - first) / (last_s - first_s) if last_s > first_s else None
-
-    def _fraction(self, time_s: float, worker_steps: int, global_steps: int | None) -> float | None:
-        spec, order = self._spec, self._order
-        rows = worker_steps * order.batch
-        if spec.steps:
-            done = (global_steps or 0) / spec.steps
-        elif spec.seconds:
-            done = time_s / spec.seconds
-        elif spec.worker_steps:
-            done = worker_steps / (spec.worker_steps * spec.num_workers)
-        elif spec.samples:
-            done = rows / spec.samples
-        else:
-            assert spec.epochs is not None
-            per_epoch = order.steps_per_epoch * spec.num_workers
-            done = worker_steps / (spec.epochs * per_epoch)
-        return min(1.0, done)

@@ -65,13 +65,28 @@ class Description:
         """Say what is wrong with the values taken together; single fields are checked already."""
         yield from ()
 
+    def values(self) -> dict[str, Any]:
+        """Give all fields as they are."""
+        return {each.name: getattr(self, each.name) for each in _fields_of(self)}
+
     def table(self) -> dict[str, Any]:
-        """Give all fields as plain values, `name` first: what is written as TOML."""
-        fields = dataclasses.fields(cast("Any", self))
-        values = {each.name: getattr(self, each.name) for each in fields}
-        return {"name": self.name} | {
-            key: value for key, value in values.items() if value is not None
-        }
+        """Give all fields as plain values, `name` first: what is written as TOML.
+
+        TOML has no word for None: it is left out where it is the default, and refused elsewhere.
+        """
+        lost = [
+            Problem(each.name, None, "None cannot be written as TOML, and is not the default")
+            for each in _fields_of(self)
+            if getattr(self, each.name) is None and each.default is not None
+        ]
+        if lost:
+            raise SpecError(lost)
+        given = {key: value for key, value in self.values().items() if value is not None}
+        return {"name": self.name} | given
+
+
+def _fields_of(description: object) -> tuple[dataclasses.Field[Any], ...]:
+    return dataclasses.fields(cast("Any", description))
 
 
 def build(cls: type[D], values: Mapping[str, Any], where: str, *, together: bool = True) -> D:
@@ -129,7 +144,8 @@ def _merged(first: Problem | None, second: Problem) -> Problem:
 
 def _user_name(cls: type) -> str:
     """Name a class that is in no catalogue so that another process can import it."""
-    if cls.__module__.startswith("paceline."):
+    module = sys.modules.get(cls.__module__)
+    if getattr(module, "__package__", None):  # its file alone would lose its relative imports
         return f"{cls.__module__}:{cls.__qualname__}"
-    file = getattr(sys.modules.get(cls.__module__), "__file__", None)
+    file = getattr(module, "__file__", None)
     return f"{Path(file).resolve() if file else '<interactive>'}:{cls.__qualname__}"

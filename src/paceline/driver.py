@@ -5,7 +5,6 @@ Read this file first, then `worker.py`: together they are the story of a run.
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import secrets
 import shutil
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from paceline.clusters.base import SEAT_VARIABLE, Crew, Job
-from paceline.conductor import Conductor, View
+from paceline.conductor import Conductor
 from paceline.errors import (
     Interrupted,
     NotHere,
@@ -26,9 +25,11 @@ from paceline.errors import (
     StoreError,
 )
 from paceline.measure.environment import capture, steal_seconds, usable_cores
+from paceline.outcome import Outcome
+from paceline.progress import View
 from paceline.results import Facts, Result
 from paceline.runs import RunDir, create_run
-from paceline.sealing import Outcome, seal
+from paceline.sealing import seal
 from paceline.spec import RunSpec
 from paceline.workloads.order import Order
 
@@ -50,7 +51,6 @@ def run(spec: RunSpec, *, out: Path | str = DEFAULT_OUT, watch: Watch | None = N
     spec = spec.checked()
     _check_sources(spec)
     order = spec.check_data()
-    spec = _with_evaluations(spec, order)
     facts = _facts(spec, order)
     run_dir = create_run(
         Path(out),
@@ -59,7 +59,6 @@ def run(spec: RunSpec, *, out: Path | str = DEFAULT_OUT, watch: Watch | None = N
         facts=facts.table(),
         environment=capture(),
     )
-    _keep_source(run_dir, spec)
     outcome = Outcome()
     try:
         failure = _carry_out(
@@ -74,6 +73,7 @@ def run(spec: RunSpec, *, out: Path | str = DEFAULT_OUT, watch: Watch | None = N
         if stolen_s is not None:
             outcome.steal_s = (steal_seconds() or stolen_s) - stolen_s
         result = _seal(run_dir, facts, outcome)
+        run_dir.let_go()
     if failure is not None:
         failure.result = result
         raise failure
@@ -93,18 +93,19 @@ def _carry_out(
     seats = spec.cluster.seats(spec.num_workers, spec.strategy.num_servers)
     if not spec.record.monitor:
         seats = [seat for seat in seats if seat.role != "monitor"]
-    assert spec.threads is not None
     job = Job(
         run_dir=run_dir.path.resolve(),
         run_key=secrets.token_bytes(16),
         entry="paceline.worker:main",
         seats=seats,
-        threads=spec.threads,
+        threads=spec.threads_each,
         spec=spec,
     )
     outcome.status, outcome.reason = "failed", "it did not get to its end"
-    crew = spec.cluster.start(job)
+    crew: Crew | None = None
     try:
+        _keep_source(run_dir, spec)
+        crew = spec.cluster.start(job)
         conductor = Conductor(
             spec=spec,
             order=order,
@@ -119,8 +120,12 @@ def _carry_out(
     except KeyboardInterrupt:  # not in the middle of training, where it is answered gently
         outcome.status, outcome.reason = "interrupted", "stopped by the user"
         return Interrupted(outcome.reason)
+    except OSError as error:
+        outcome.reason = f"it could not be started: {error}"
+        return RunError(outcome.reason)
     finally:
-        crew.end()
+        if crew is not None:
+            crew.end()
 
 
 def _lead(conductor: Conductor, crew: Crew, watch: Watch) -> None:
@@ -160,13 +165,6 @@ def _seal(run_dir: RunDir, facts: Facts, outcome: Outcome) -> Result:
         raise StoreError(f"{run_dir.path} cannot be sealed: {error}{why}") from error
 
 
-def _with_evaluations(spec: RunSpec, order: Order) -> RunSpec:
-    """A target is looked for once an epoch, unless the spec says how often."""
-    if spec.eval_every or (spec.target_accuracy is None and spec.target_loss is None):
-        return spec
-    return dataclasses.replace(spec, eval_every=order.steps_per_epoch)
-
-
 def _facts(spec: RunSpec, order: Order) -> Facts:
     seats: dict[str, list[str]] = {}
     for seat in spec.cluster.seats(spec.num_workers, spec.strategy.num_servers):
@@ -197,11 +195,14 @@ def _short(name: str) -> str:
 
 def _keep_source(run_dir: RunDir, spec: RunSpec) -> None:
     """Keep the user's own files with the run: they may change tomorrow."""
-    for part in (spec.workload, spec.strategy, spec.cluster):
-        file = Path(part.name.rpartition(":")[0])
+    parts = (spec.workload, spec.strategy, spec.cluster)
+    for file in {Path(part.name.rpartition(":")[0]) for part in parts}:
         if file.suffix == ".py" and file.is_file():
             run_dir.source.mkdir(exist_ok=True)
-            shutil.copy2(file, run_dir.source / file.name)
+            target = run_dir.source / file.name
+            if target.exists():  # another file of the same name
+                target = run_dir.source / f"{file.parent.name}-{file.name}"
+            shutil.copy2(file, target)
 
 
 def _refuse_in_a_seat() -> None:
@@ -217,11 +218,11 @@ def _check_sources(spec: RunSpec) -> None:
     """Another process can only import what is in a file."""
     if spec.cluster.shares_process:
         return
-    reason = "defined in an interactive session: save it in a file, or use the inline cluster"
+    reason = "no other process can import it: define it in a file, or use the inline cluster"
     problems = [
         Problem(key, type(part).__name__, reason)
         for key, part in (("workload", spec.workload), ("strategy", spec.strategy))
-        if part.name.startswith("<")
+        if "<" in part.name  # as in <interactive> or function.<locals>
     ]
     if problems:
         raise SpecError(problems)

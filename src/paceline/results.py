@@ -21,6 +21,7 @@ class NodeUsage:
     cpu_percent_peak: float | None = None
     cpu_node_percent_mean: float | None = None
     """Of all cores the node has."""
+    cpu_node_percent_peak: float | None = None
     memory_mean_bytes: int | None = None
     memory_peak_bytes: int | None = None
     net_sent_bytes: int | None = None
@@ -147,9 +148,11 @@ class Result:
     test_metrics: dict[str, float] = dataclasses.field(default_factory=dict)
     target: str | None = None
     seconds_to_target: float | None = None
-    evaluation_s: float = 0.0
+    evaluation_s: float | None = None
     startup_s: float | None = None
     """From the start of the command's work to the start of training."""
+    joining_s: float | None = None
+    """From the first seat that was ready to the last."""
     steal_s: float | None = None
     """Processor time that the machine's host gave to others meanwhile."""
     warnings: tuple[str, ...] = ()

@@ -19,12 +19,13 @@ runs/20261115-204512-logistic-mnist-single-3fa9c1/
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import json
 import os
 import secrets
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -55,6 +56,7 @@ class RunDir:
         self.tensorboard = path / "tensorboard"
         self.result = path / "result.json"
         self._ballast = path / ".ballast"
+        self._lock: int | None = None
 
     @property
     def name(self) -> str:
@@ -92,25 +94,43 @@ class RunDir:
 
     def seal(self, result: dict[str, Any]) -> None:
         """Write the result; from then on the run is never changed."""
-        assert not self.is_sealed
+        if self.is_sealed:
+            raise StoreError(f"{self.path} is sealed already")
         self.free_ballast()
         write_atomically(self.result, json.dumps(result, indent=2, allow_nan=False) + "\n")
         with contextlib.suppress(OSError):
             self.driver.unlink(missing_ok=True)
             shutil.rmtree(self.records, ignore_errors=True)
+        self.let_go()
 
     def free_ballast(self) -> None:
         """Give back the space kept for the seal."""
         self._ballast.unlink(missing_ok=True)
 
     def driver_is_alive(self) -> bool:
-        """Say whether the process that runs this run is still there."""
+        """Say whether the process that runs this run is still there: it holds a lock."""
         try:
-            noted = self._read_json(self.driver)
-        except StoreError:
+            with self.driver.open() as file:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        except OSError:
             return False
-        start = _start_of(noted.get("pid", 0))
-        return start is not None and start == noted.get("start")
+        return False
+
+    def hold(self) -> None:
+        """Become the one that writes this run. The lock ends with the process, however it ends."""
+        try:
+            self._lock = os.open(self.driver, os.O_RDONLY | os.O_CLOEXEC)
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            raise StoreError(f"{self.path} is being written by another process") from error
+
+    def let_go(self) -> None:
+        """Let others write this run."""
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
 
     def _read_json(self, path: Path) -> dict[str, Any]:
         try:
@@ -135,8 +155,9 @@ class RunDir:
         """Write what is known before anything starts."""
         self.records.mkdir()
         self.logs.mkdir()
-        driver = {"pid": own_pid(), "start": _start_of(own_pid()), "facts": facts}
+        driver = {"pid": own_pid(), "facts": facts}
         write_atomically(self.driver, json.dumps(driver))
+        self.hold()
         write_atomically(self.spec, spec)
         write_atomically(self.environment, json.dumps(environment, indent=2) + "\n")
         with self._ballast.open("wb") as ballast:
@@ -156,23 +177,28 @@ def create_run(
         run.lay_out(spec, facts, environment)
     except OSError as error:
         if is_ours:
-            shutil.rmtree(run.path, ignore_errors=True)
+            run.let_go()
+        shutil.rmtree(run.path, ignore_errors=True)
         raise StoreError(f"no run can be written in {out}: {error.strerror or error}") from error
     return run
 
 
-def write_atomically(path: Path, text: str) -> None:
+def written_beside(path: Path, write: Callable[[Path], object]) -> None:
     """Write a file whole or not at all: beside it first, then renamed."""
     beside = path.with_name(f".{path.name}.tmp")
     try:
-        with beside.open("w") as file:
-            file.write(text)
-            file.flush()
+        write(beside)
+        with beside.open("rb") as file:
             os.fsync(file.fileno())
         beside.replace(path)
-    except OSError:
+    except BaseException:
         beside.unlink(missing_ok=True)
         raise
+
+
+def write_atomically(path: Path, text: str) -> None:
+    """Write a text whole or not at all."""
+    written_beside(path, lambda beside: beside.write_text(text))
 
 
 def all_runs(out: Path) -> Iterator[RunDir]:
@@ -199,14 +225,3 @@ def find_run(wanted: str, out: Path) -> RunDir:
         names = ", ".join(run.name for run in matching[:5])
         raise StoreError(f"run = {wanted!r}: {len(matching)} runs in {out} match: {names}, …")
     raise StoreError(f"run = {wanted!r}: no such run in {out}; `paceline ls` lists them")
-
-
-def _start_of(pid: int) -> str | None:
-    """When a living process began: with its number, that names it while the machine is up."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-        boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:
-        return None
-    state, *fields = stat.rpartition(")")[2].split()
-    return None if state in "ZX" else f"{boot} {fields[18]}"  # ended, though nobody waited for it

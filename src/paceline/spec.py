@@ -123,7 +123,9 @@ class RunSpec(Description):
 
     def checked(self) -> Self:
         """Check a spec that was made in Python as one read from a file is checked."""
-        return self.from_table(self.table())
+        return self.from_table(
+            {key: value for key, value in self.values().items() if value is not None}
+        )
 
     def completed(self) -> Self:
         """Fill in what the workload decides and what was left open."""
@@ -132,14 +134,24 @@ class RunSpec(Description):
             self,
             optimizer=self.optimizer or self.workload.default_optimizer,
             batch=self.batch or self.workload.default_batch,
-            threads=self.threads or self._threads_allowed(),
             epochs=self.epochs if has_length else 1,
         )
 
-    def _threads_allowed(self) -> int:
-        """Share the cores among the workers; a small model's arithmetic is not worth sharing."""
+    @property
+    def threads_each(self) -> int:
+        """How many threads a worker has: its share of the cores, if nothing else was said.
+
+        A small model's arithmetic is not worth sharing.
+        """
+        if self.threads is not None:
+            return self.threads
         fair = max(1, int((usable_cores() or 1) // self.num_workers))
         return min(fair, self.workload.most_threads or fair)
+
+    def evaluate_every(self, order: Order) -> int | None:
+        """Every how many steps to evaluate; a target is looked for once an epoch at least."""
+        has_target = self.target_accuracy is not None or self.target_loss is not None
+        return self.eval_every or (order.steps_per_epoch if has_target else None)
 
     def problems(self) -> Iterator[Problem]:
         given = [each for each in LENGTHS if getattr(self, each) is not None]
@@ -154,12 +166,17 @@ class RunSpec(Description):
     def check_data(self) -> Order:
         """Look at the data: is it there, and are there rows enough? Returns the order of rows."""
         try:
+            self.workload.verify()
             num_rows = self.workload.num_rows()
         except DataError:
             raise
         except Exception as error:
             reason = f"its data cannot be read: {type(error).__name__}: {error}"
             raise SpecError([Problem("workload", self.workload.name, reason)]) from error
+        return self.order_of(num_rows)
+
+    def order_of(self, num_rows: int) -> Order:
+        """Give the order in which so many rows are taken; there must be enough of them."""
         if num_rows < self.num_workers:
             reason = f"more workers than the {num_rows} rows of {self.workload.name}"
             raise SpecError([Problem("num_workers", self.num_workers, reason)])
@@ -186,7 +203,7 @@ def _build_part(part: str, values: Mapping[str, Any]) -> Any:
     """Build one part from its table; a live description is checked, an optimizer is completed."""
     value = values[part]
     if isinstance(value, Description):
-        return build(type(value), _unnamed(value.table()), part)
+        return build(type(value), value.values(), part)
     if part == "record":
         return _build_record(value)
     if isinstance(value, str):

@@ -28,7 +28,7 @@ from paceline.measure.clock import Clock
 from paceline.measure.monitor import watch_node
 from paceline.measure.recorder import Recorder
 from paceline.replica import Replica
-from paceline.runs import RunDir
+from paceline.runs import RunDir, written_beside
 from paceline.spec import RunSpec
 from paceline.strategies.base import Member, Place
 from paceline.workloads.base import Batch
@@ -139,9 +139,9 @@ class Worker:
         self.line = berth.line
         self.rank = berth.seat.index
         self.run_dir = RunDir(berth.run_dir)
-        self.order = spec.check_data()
-        self.limits = Limits.of(spec, self.order)
         self.train_data = spec.workload.data("train", getattr(torch, spec.dtype))
+        self.order = spec.order_of(len(self.train_data))
+        self.limits = Limits.of(spec, self.order)
         with _BUILDING:
             place = _place(berth, spec)
             # Workers start alike, but what they draw while training must differ.
@@ -183,7 +183,8 @@ class Worker:
         batches = self._batches()
         interval_ns = int(self.spec.record.interval_s * 1e9)
         next_row_ns = 0
-        next_evaluation = self.spec.eval_every or NEVER
+        evaluate_every = self.spec.evaluate_every(self.order) or NEVER
+        next_evaluation = evaluate_every
         is_last = False
         while not is_last:
             with load:
@@ -199,8 +200,7 @@ class Worker:
                 next_row_ns = exchange.ended_ns + interval_ns
                 self._write_row()
             if self._progress() >= next_evaluation and not is_last:
-                assert self.spec.eval_every is not None
-                next_evaluation += self.spec.eval_every
+                next_evaluation += evaluate_every
                 is_last = self._pause()
         self._write_row()
 
@@ -269,10 +269,12 @@ class Worker:
 
     def _save(self) -> None:
         """Keep the final parameters."""
+        self.member.refresh()
         from safetensors.torch import save_file
 
         state = {key: value.contiguous() for key, value in self.replica.model.state_dict().items()}
         table = self.member.table_values()
         if table is not None:
             state["rows"] = table
-        save_file({key: value.clone() for key, value in state.items()}, self.run_dir.model)
+        copies = {key: value.clone() for key, value in state.items()}
+        written_beside(self.run_dir.model, lambda path: save_file(copies, path))

@@ -191,6 +191,29 @@ def test_a_corrupt_data_file_is_named(tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
+def test_a_corrupt_data_file_of_the_right_size_is_named_before_anything_starts(tmp_path):
+    from paceline.workloads.data.catalogue import MNIST
+
+    folder = tmp_path / "data" / "mnist"
+    folder.mkdir(parents=True)
+    for file in MNIST.files:
+        (folder / file.name).write_bytes(bytes(file.size_bytes))
+    done = paceline("run", "logistic-mnist", "--data-dir", "data", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "train-images-idx3-ubyte" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_settings_may_follow_each_other(tmp_path):
+    done = paceline(
+        "run", "synthetic", "--steps", 1, "--json", "--set", "workload.bytes=64KB",
+        "workload.layers=2", cwd=tmp_path,
+    )  # fmt: skip
+    spec = (tmp_path / last_json(done)["run"] / "spec.toml").read_text()
+    assert "bytes = 64000\nlayers = 2" in spec
+    assert paceline("run", "synthetic", "oops", cwd=tmp_path).returncode == 2
+
+
 def test_a_loss_that_raises_is_answered_with_seat_error_and_log(tmp_path):
     (tmp_path / "mine.py").write_text(
         "import torch\n"

@@ -51,8 +51,8 @@ def is_training(cwd: Path) -> bool:
 
 def assert_nothing_is_left(witness, cwd):
     wait_until(lambda: not witness.processes())
-    assert witness.memfds() == []
-    assert witness.locks() == []
+    assert witness.new_memfds() == []
+    assert witness.new_locks() == []
     assert unfinished_files(cwd) == []
 
 

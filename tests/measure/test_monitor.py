@@ -78,13 +78,15 @@ def test_what_a_busy_process_uses_is_seen_by_phase(watched: Watched, busy: int):
     watched.line.send("watch", pids=[busy])
     row = watched.until(lambda row: row["phase"] == "starting")
     assert row["time_s"] == 0.0
-    watched.line.send("phase", phase="training", start_s=time.monotonic())
+    watched.line.send(
+        "phase", phase="training", moment_s=time.monotonic(), start_s=time.monotonic()
+    )
     row = watched.until(lambda row: row["phase"] == "training" and row["cpu_percent"] > 10)
     assert row["time_s"] > 0
     assert 50_000_000 < row["memory_bytes"] < 200_000_000
-    watched.line.send("phase", phase="evaluating")
+    watched.line.send("phase", phase="evaluating", moment_s=time.monotonic())
     watched.until(lambda row: row["phase"] == "evaluating")
-    watched.line.send("phase", phase="ending")
+    watched.line.send("phase", phase="ending", moment_s=time.monotonic())
     rows = watched.finish()
     phases = list(dict.fromkeys(row["phase"] for row in rows))
     assert phases[:4] == ["starting", "mixed", "training", "evaluating"]
@@ -94,10 +96,14 @@ def test_what_a_busy_process_uses_is_seen_by_phase(watched: Watched, busy: int):
 def test_its_clock_is_the_training_clock(watched: Watched):
     watched.line.receive()
     watched.line.send("watch", pids=[os.getpid()])
-    watched.line.send("phase", phase="training", start_s=time.monotonic() - 1000)
+    watched.line.send(
+        "phase", phase="training", moment_s=time.monotonic(), start_s=time.monotonic() - 1000
+    )
     assert watched.until(lambda row: row["phase"] == "training")["time_s"] >= 1000
-    watched.line.send("phase", phase="evaluating")
-    watched.line.send("phase", phase="training", paused_s=600.0)
+    now_s = time.monotonic()
+    watched.line.send("phase", phase="evaluating", moment_s=now_s - 600)
+    assert 400 <= watched.until(lambda row: row["phase"] == "evaluating")["time_s"] <= 401
+    watched.line.send("phase", phase="training", moment_s=time.monotonic())
     row = watched.until(lambda row: row["time_s"] < 1000 and row["phase"] == "training")
     assert row["time_s"] >= 400
     watched.finish()

@@ -19,3 +19,4 @@ class TestSolo(StrategyConformance):
 
 class TestOwnStrategy(StrategyConformance):
     strategy = MySync()
+    must_equal_single = True

@@ -43,7 +43,14 @@ def join(
     torch.manual_seed(0)
     replica = Replica(workload.model(), dtype)
     place = Place(
-        rank=0, num_workers=1, num_servers=0, replica=replica, optimizer=optimizer, channel=channel
+        rank=0,
+        num_workers=1,
+        num_servers=0,
+        replica=replica,
+        optimizer=optimizer,
+        most_steps=None,
+        host=None,
+        open_channel=lambda: channel,
     )
     return strategy.join(place), replica
 
@@ -111,7 +118,7 @@ def test_solo_trains_the_same_and_counts_no_global_steps(channel: MemoryChannel)
     assert losses == train(single, reference, workload, 5)
     assert torch.equal(its.parameters, reference.parameters)
     assert solo.global_steps is None
-    assert not Solo.counts_steps
+    assert not Solo().counts_steps
 
 
 @pytest.mark.parametrize("strategy", [Single(), Solo()], ids=lambda each: each.name)

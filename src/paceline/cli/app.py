@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from importlib import metadata
 from typing import Annotated
 
 import typer
@@ -14,6 +13,8 @@ from paceline.errors import PacelineError, SeatFailed, SpecError
 
 def _version(wanted: bool) -> None:
     if wanted:
+        from importlib import metadata
+
         typer.echo(f"paceline {metadata.version('paceline')}")
         raise typer.Exit
 

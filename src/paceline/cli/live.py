@@ -19,7 +19,7 @@ from rich.text import Text
 from paceline.cli.tables import short, wide_console
 
 if TYPE_CHECKING:
-    from paceline.conductor import View
+    from paceline.progress import View
     from paceline.spec import RunSpec
 
 _LINE_EVERY_S: Final = 5.0

@@ -44,6 +44,9 @@ def run(  # noqa: PLR0917 - each is an option on the command line
             show_default=False,
         ),
     ],
+    more_settings: Annotated[
+        list[str] | None, typer.Argument(metavar="[FIELD=VALUE]...", hidden=True)
+    ] = None,
     strategy: Annotated[
         str | None,
         typer.Option(
@@ -108,7 +111,11 @@ def run(  # noqa: PLR0917 - each is an option on the command line
     ] = None,
     set_: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="FIELD=VALUE", help="Set any field of the spec."),
+        typer.Option(
+            "--set",
+            metavar="FIELD=VALUE",
+            help="Set any field of the spec; more may follow: --set a=1 b=2.",
+        ),
     ] = None,
     out: Annotated[Path, typer.Option(help="The folder of all runs.")] = Path("runs"),
     json_: Annotated[
@@ -134,7 +141,8 @@ def run(  # noqa: PLR0917 - each is an option on the command line
         "workload.data_dir": str(data_dir) if data_dir else None,
     }
     given = {field: value for field, value in flags.items() if value is not None}
-    _carry_out(_table(workload, given, set_ or []), out, json_)
+    settings = [*(set_ or []), *(more_settings or [])]
+    _carry_out(_table(workload, given, settings), out, json_)
 
 
 def _carry_out(table: dict[str, Any], out: Path, as_json: bool) -> None:
@@ -171,7 +179,8 @@ def _interrupt_on(*signals: int) -> None:
         raise KeyboardInterrupt
 
     for each in signals:
-        signal.signal(each, interrupt)
+        if signal.getsignal(each) is not signal.SIG_IGN:  # as nohup has it
+            signal.signal(each, interrupt)
 
 
 def _table(workload: str, given: dict[str, Any], settings: list[str]) -> dict[str, Any]:
@@ -192,6 +201,8 @@ def _table(workload: str, given: dict[str, Any], settings: list[str]) -> dict[st
     for setting in settings:
         field, equals, text = setting.partition("=")
         if equals and field:
+            if field.strip() == "workload.name":
+                _forget_the_workloads_choices(table, _value_of(text))
             _put(table, field.strip(), _value_of(text))
         else:
             problems.append(Problem("--set", setting, "not of the form FIELD=VALUE"))
@@ -209,6 +220,14 @@ def _put(table: dict[str, Any], field: str, value: object) -> None:
     if last == "name" and table.get("name", value) != value:
         table.clear()
     table[last] = value
+
+
+def _forget_the_workloads_choices(table: dict[str, Any], workload: object) -> None:
+    """Another workload than the file's brings its own optimizer and batch."""
+    kept = table.get("workload")
+    if isinstance(kept, dict) and kept.get("name") != workload:
+        table.pop("optimizer", None)
+        table.pop("batch", None)
 
 
 def _value_of(text: str) -> object:

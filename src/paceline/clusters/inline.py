@@ -34,6 +34,8 @@ class Inline(Cluster):
 @final
 class _InlineCrew(Crew):
     def __init__(self, job: Job) -> None:
+        import torch
+
         self._entry = entry_function(job.entry)
         boxes = boxes_for([seat.name for seat in job.seats])
         self.lines = {}
@@ -46,6 +48,9 @@ class _InlineCrew(Crew):
             self._threads[seat.name] = threading.Thread(
                 target=self._sit, args=arguments, name=seat.name, daemon=True
             )
+        # One number for the whole process; put back when the crew has ended.
+        self._threads_before = torch.get_num_threads()
+        torch.set_num_threads(job.threads)
         for thread in self._threads.values():
             thread.start()
 
@@ -70,7 +75,10 @@ class _InlineCrew(Crew):
         return left
 
     def end(self) -> None:
+        import torch
+
         for line in self.lines.values():
             line.close()
         for thread in self._threads.values():
             thread.join(_PATIENCE_S)
+        torch.set_num_threads(self._threads_before)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import queue
-import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, final
 
@@ -33,7 +32,6 @@ class MemoryChannel(Channel):
         self.name = name
         self._boxes = boxes
         self._line = line
-        self._thread = threading.get_ident()
 
     def send(self, to: str, values: Tensor, tag: int = 0) -> None:
         self.sent_bytes += values.nbytes

@@ -23,6 +23,7 @@ class Real(Compute):
         self._loss = loss
         self._model = replica.model
         self._gradients = replica.gradients
+        self._unchecked = list(replica.places)
         if ready is not None:
             for parameter in replica.places:
                 parameter.register_post_accumulate_grad_hook(ready)  # type: ignore[no-untyped-call]
@@ -31,4 +32,18 @@ class Real(Compute):
         self._gradients.zero_()
         loss = self._loss(self._model, batch)
         loss.backward()  # type: ignore[no-untyped-call]
+        if self._unchecked:
+            self._check_gradients()
         return loss.item()
+
+    def _check_gradients(self) -> None:
+        """After the first step: gradients that went elsewhere would be lost without a word."""
+        storage = self._gradients.untyped_storage().data_ptr()
+        for parameter in self._unchecked:
+            gradient = parameter.grad
+            if gradient is None or gradient.untyped_storage().data_ptr() != storage:
+                raise RuntimeError(
+                    "a gradient was moved while the loss was computed; "
+                    "do not call zero_grad() or set .grad in a workload"
+                )
+        self._unchecked = []

@@ -51,7 +51,10 @@ class _Monitor:
             return
         if "start_s" in message:
             self._clock.start(message["start_s"])
-        self._clock.leave_out(message.get("paused_s", 0.0))
+        if message["phase"] == "training":
+            self._clock.resume(message["moment_s"])
+        else:
+            self._clock.pause(message["moment_s"])
         self._phase = message["phase"]
         self._phase_changed = True
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,6 +14,7 @@ Point = tuple[str, float, int, float]  # tag, value, step, training second
 
 def write_events(folder: Path, steps: list[Row], nodes: list[Row], evaluations: list[Row]) -> None:
     """Write one sub-folder a worker, a node, and one for the evaluations."""
+    shutil.rmtree(folder, ignore_errors=True)  # of a driver that was killed while sealing
     for seat in dict.fromkeys(row["seat"] for row in steps):
         _write(folder / seat, _worker_points([row for row in steps if row["seat"] == seat]))
     for node in dict.fromkeys(row["node"] for row in nodes):

@@ -6,14 +6,47 @@ its parents, session or namespaces; so nothing can hide from `processes_with`.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, final
 
 _MARK: Final = "PACELINE_TEST_MARK"
 _PLACES: Final = (Path("/tmp"), Path("/dev/shm"), Path("/var/tmp"))  # noqa: S108
+
+
+def _pids() -> list[int]:
+    return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
+
+
+def _memfds() -> Counter[str]:
+    """Count the memory files of ours by name, over all processes."""
+    found: Counter[str] = Counter()
+    for pid in _pids():
+        with contextlib.suppress(OSError):
+            links = [str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()]
+            found.update(link for link in links if link.startswith("/memfd:paceline"))
+    return found
+
+
+def _locks() -> Counter[str]:
+    """Count the file locks by what is locked."""
+    rows = _read("/proc/locks").decode().splitlines()
+    return Counter(row.split(":", maxsplit=1)[1].strip() for row in rows)
+
+
+def _read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError:  # it ended meanwhile
+        return b""
+
+
+def _temporary_files() -> set[Path]:
+    return {path for place in _PLACES if place.is_dir() for path in place.iterdir()}
 
 
 @final
@@ -24,7 +57,9 @@ class Witness:
     prefix: tuple[str, ...] = ()
     """What the command is to be started with."""
     mark: str = field(default_factory=lambda: secrets.token_hex(8))
-    files: frozenset[Path] = field(default_factory=lambda: frozenset(temporary_files()))
+    memfds: Counter[str] = field(default_factory=_memfds)
+    locks: Counter[str] = field(default_factory=_locks)
+    files: set[Path] = field(default_factory=_temporary_files)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -36,40 +71,19 @@ class Witness:
         wanted = f"{_MARK}={self.mark}".encode()
         return [pid for pid in _pids() if wanted in _read(f"/proc/{pid}/environ")]
 
-    def memfds(self) -> list[str]:
-        """Memory files that those processes hold."""
-        held = []
-        for pid in self.processes():
-            for link in Path(f"/proc/{pid}/fd").iterdir():
-                target = str(link.readlink())
-                held += [target] if target.startswith("/memfd:") else []
-        return held
+    def new_memfds(self) -> list[str]:
+        """Memory files of ours that some process holds and none held before."""
+        return sorted((_memfds() - self.memfds).elements())
 
-    def locks(self) -> list[str]:
-        """File locks that those processes hold."""
-        pids = {str(pid) for pid in self.processes()}
-        return [row for row in _read("/proc/locks").decode().splitlines() if row.split()[4] in pids]
+    def new_locks(self) -> list[str]:
+        """File locks that were not there before."""
+        return sorted((_locks() - self.locks).elements())
 
     def new_files(self) -> set[Path]:
         """Files in the usual places for temporary ones that were not there before."""
-        return set(temporary_files() - self.files)
+        return _temporary_files() - self.files
 
 
 def unfinished_files(folder: Path) -> list[Path]:
     """Files that were being written when their writer died."""
     return [path for path in folder.rglob("*") if path.name.endswith((".tmp", ".part"))]
-
-
-def _pids() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]  # noqa: PTH208
-
-
-def _read(path: str) -> bytes:
-    try:
-        return Path(path).read_bytes()
-    except OSError:  # it ended meanwhile
-        return b""
-
-
-def temporary_files() -> set[Path]:
-    return {path for place in _PLACES if place.is_dir() for path in place.iterdir()}

@@ -41,6 +41,8 @@ class StrategyConformance:
     strategy: ClassVar[Strategy]
     num_workers: ClassVar[int] = 3
     clusters: ClassVar[tuple[Cluster, ...]] = (Inline(), Local())
+    must_equal_single: ClassVar[bool] = False
+    """Whether it is not enough to make no promise: set it where "write ps-sync" is the task."""
 
     def spec(self, **fields: Any) -> RunSpec:
         """Make the run that a check is about."""
@@ -71,6 +73,8 @@ class StrategyConformance:
     def test_it_equals_one_worker_with_all_the_rows(
         self, optimizer: Optimizer, tmp_path: Path
     ) -> None:
+        if self.must_equal_single:
+            assert self.strategy.equals_single, "it must equal `single`, and does not promise to"
         self._needs(self.strategy.equals_single, "equal `single`")
         ours = driver.run(self.spec(optimizer=optimizer), out=tmp_path)
         alone = self.spec(
@@ -97,6 +101,12 @@ class StrategyConformance:
         plain = driver.run(self.spec(), out=tmp_path)
         looked = driver.run(self.spec(eval_every=7), out=tmp_path)
         assert_parameters_close(plain, looked, tolerance=0.0)
+
+    def test_global_steps_are_kept_to_exactly(self, tmp_path: Path) -> None:
+        self._needs(self.strategy.counts_steps, "count global steps")
+        for cluster in self.clusters:
+            spec = replace(self.spec(cluster=cluster), worker_steps=None, steps=30)
+            assert driver.run(spec, out=tmp_path).global_steps == 30
 
     def test_a_run_limited_by_time_ends_for_all_workers(self, tmp_path: Path) -> None:
         for cluster in self.clusters:

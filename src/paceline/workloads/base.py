@@ -90,6 +90,9 @@ class Workload(Description, ABC):
             "loss": functional.cross_entropy(outputs, classes),
         }
 
+    def verify(self) -> None:
+        """Look closely at the data once, before anything starts; raise `DataError` if it is bad."""
+
     def num_rows(self) -> int:
         """Count the training rows; override where that is cheaper than reading them."""
         import torch

@@ -32,6 +32,10 @@ class Mnist(Workload, ABC):
         classes = torch.from_numpy(read.labels).long()
         return Tensors(pixels.view(-1, *self.input_shape), classes, origin=read.origin)
 
+    def verify(self) -> None:
+        for split in ("train", "test"):
+            mnist.images(split, self.data_dir, self.subset, self.data_set)
+
     def num_rows(self) -> int:
         return mnist.num_rows("train", self.data_dir, self.subset, self.data_set)
 

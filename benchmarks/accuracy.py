@@ -1,0 +1,62 @@
+"""Does it learn? The two models on full MNIST, as report 000 trained the first.
+
+    paceline data get mnist
+    python benchmarks/accuracy.py
+
+Prints test accuracy and loss over three seeds.
+"""
+
+from __future__ import annotations
+
+import statistics
+import tempfile
+
+import paceline
+from paceline.optim import Optimizer, Sgd
+from paceline.workloads.base import Workload
+from paceline.workloads.mnist import LenetMnist, LogisticMnist
+
+SEEDS = (0, 1, 2)
+CASES: tuple[tuple[str, Workload, int, int, Optimizer, float], ...] = (
+    (
+        "logistic-mnist, batch 75, 10 epochs, lr 0.01",
+        LogisticMnist(subset="full"),
+        75,
+        10,
+        Sgd(lr=0.01),
+        0.90,
+    ),
+    (
+        "lenet-mnist, batch 64, 3 epochs, its own optimizer",
+        LenetMnist(subset="full"),
+        64,
+        3,
+        LenetMnist.default_optimizer,
+        0.98,
+    ),
+)
+
+
+def main() -> None:
+    for title, workload, batch, epochs, optimizer, wanted in CASES:
+        results = []
+        for seed in SEEDS:
+            spec = paceline.RunSpec(
+                workload=workload, batch=batch, epochs=epochs, optimizer=optimizer, seed=seed
+            )
+            with tempfile.TemporaryDirectory() as out:
+                results.append(paceline.run(spec, out=out))
+        accuracies = [result.test_accuracy or 0.0 for result in results]
+        median = statistics.median(accuracies)
+        losses = ", ".join(f"{result.final_loss:.3f}" for result in results)
+        verdict = "met" if min(accuracies) >= wanted else "MISSED"
+        print(
+            f"{title}: test accuracy {100 * median:.2f} % ({100 * min(accuracies):.2f} to "
+            f"{100 * max(accuracies):.2f}, n={len(SEEDS)}); training loss {losses}; "
+            f"wanted {100 * wanted:.0f} %: {verdict}",
+            flush=True,
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,274 @@
+"""From what was seen and written down to a result: totals, rates, means, staleness."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass, field
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, Final, final
+
+from paceline.results import (
+    Facts,
+    NodeUsage,
+    Result,
+    ServerTotals,
+    Staleness,
+    Status,
+    WorkerTotals,
+)
+
+Row = dict[str, Any]
+
+# The part of the time that a steady rate leaves out.
+_TENTH: Final = 0.1
+
+
+@final
+@dataclass(kw_only=True)
+class Outcome:
+    """How a run went, as far as only its driver knows."""
+
+    status: Status = "finished"
+    reason: str | None = None
+    data: str | None = None
+    totals: dict[str, Row] = field(default_factory=dict)
+    """What each worker said of itself when it had trained."""
+    servers: dict[str, Row] = field(default_factory=dict)
+    """What each server counted."""
+    evaluations: list[Row] = field(default_factory=list)
+    seconds_to_target: float | None = None
+    evaluation_s: float | None = None
+    startup_s: float | None = None
+    joining_s: float | None = None
+    steal_s: float | None = None
+    warnings: list[str] = field(default_factory=list)
+
+
+def result_of(
+    path: Path, facts: Facts, outcome: Outcome, steps: list[Row], nodes: list[Row]
+) -> Result:
+    """Make a run's result of what its driver saw and what its processes wrote."""
+    workers = tuple(_worker_totals(name, outcome, steps) for name in _worker_names(facts))
+    train_s = max((each.train_s for each in workers), default=0.0) or None
+    shared = [row["global_steps"] for row in [*steps, *outcome.totals.values()]]
+    global_steps = max((each for each in shared if each is not None), default=None)
+    worker_steps = sum(each.worker_steps for each in workers)
+    samples = sum(each.samples for each in workers)
+    last = _final_evaluation(outcome, steps)
+    metrics = {key: _finite(value) for key, value in last.items() if key in _metrics(last)}
+    final_loss = _final_loss(steps, workers, outcome)
+    staleness = _staleness(outcome)
+    if (steps or outcome.totals) and final_loss is None:
+        outcome.warnings.append("the loss is not a finite number")
+    return Result(
+        run=str(path),
+        status=outcome.status,
+        reason=outcome.reason,
+        workload=facts.workload,
+        strategy=facts.strategy,
+        cluster=facts.cluster,
+        meaning=_meaning(facts, staleness),
+        data=outcome.data,
+        num_workers=facts.num_workers,
+        batch_size=facts.batch_size,
+        seed=facts.seed,
+        global_steps=global_steps,
+        worker_steps=worker_steps,
+        samples=samples,
+        train_s=train_s,
+        steps_per_s=_rate(global_steps, train_s),
+        worker_steps_per_s=_rate(worker_steps, train_s),
+        samples_per_s=_rate(samples, train_s),
+        steady_samples_per_s=_steady_rate(steps, train_s),
+        final_loss=final_loss,
+        test_accuracy=metrics.get("accuracy"),
+        test_loss=metrics.get("loss"),
+        test_metrics={key: value for key, value in metrics.items() if value is not None},
+        target=facts.target,
+        seconds_to_target=outcome.seconds_to_target,
+        evaluation_s=outcome.evaluation_s,
+        startup_s=outcome.startup_s,
+        joining_s=outcome.joining_s,
+        steal_s=outcome.steal_s,
+        warnings=tuple(outcome.warnings),
+        nodes=tuple(_node_usage(name, facts, nodes) for name in facts.seats),
+        workers=workers,
+        servers=_servers(outcome),
+        staleness=staleness,
+    )
+
+
+def _final_evaluation(outcome: Outcome, steps: list[Row]) -> Row:
+    """The evaluation of the final parameters; a run that ended early may have none."""
+    last = outcome.evaluations[-1] if outcome.evaluations else {}
+    if outcome.status == "finished":
+        return last
+    rows = [*steps, *outcome.totals.values()]
+    made = [row["global_steps"] or row["worker_steps"] for row in rows]
+    return last if last.get("progress") == max(made, default=None) else {}
+
+
+def _worker_names(facts: Facts) -> list[str]:
+    return [f"worker{index}" for index in range(facts.num_workers)]
+
+
+def _metrics(evaluation: Row) -> set[str]:
+    return set(evaluation) - {"time_s", "progress", "samples"}
+
+
+def _worker_totals(name: str, outcome: Outcome, steps: list[Row]) -> WorkerTotals:
+    """What a worker said at its end, or else what its rows say."""
+    rows = [row for row in steps if row["seat"] == name]
+    last: Row = rows[-1] if rows else {"worker_steps": 0, "samples": 0, "time_s": 0.0}
+    said = outcome.totals.get(name) or {**last, "train_s": last["time_s"]}
+    spans = {key: sum(row[key] for row in rows) for key in ("load_s", "compute_s", "exchange_s")}
+    return WorkerTotals(
+        name=name,
+        worker_steps=said["worker_steps"],
+        samples=said["samples"],
+        train_s=said["train_s"],
+        sent_bytes=said.get("sent_bytes"),
+        received_bytes=said.get("received_bytes"),
+        refused=said.get("refused"),
+        cpu_s=said.get("cpu_s"),
+        **_arrivals(name, outcome),
+        **(spans if rows else {}),
+    )
+
+
+def _arrivals(name: str, outcome: Outcome) -> Row:
+    """How a worker arrived at synchronous updates, as the first server saw it."""
+    seen = outcome.servers.get("server0", {})
+    if not seen.get("last_arrivals"):
+        return {}
+    return {
+        "times_last": seen["last_arrivals"].get(name, 0),
+        "late_s": seen["late_s"].get(name, 0.0),
+    }
+
+
+def _servers(outcome: Outcome) -> tuple[ServerTotals, ...]:
+    counted = sorted((name, row) for name, row in outcome.servers.items() if "updates" in row)
+    keys = ("updates", "dropped", "refused", "cpu_s", "apply_s", "queue_s")
+    return tuple(
+        ServerTotals(name=name, **{key: row[key] for key in keys}) for name, row in counted
+    )
+
+
+def _staleness(outcome: Outcome) -> Staleness | None:
+    """Join the workers' histograms."""
+    joined: Counter[int] = Counter()
+    for said in outcome.totals.values():
+        for key, count in said.get("staleness", {}).items():
+            joined[int(key)] += count
+    if not joined:
+        return None
+    inorder = sorted(joined.items())
+    return Staleness(
+        mean=sum(key * count for key, count in inorder) / joined.total(),
+        p50=_quantile(inorder, 0.5),
+        p99=_quantile(inorder, 0.99),
+        max=inorder[-1][0],
+        histogram={str(key): count for key, count in inorder},
+    )
+
+
+def _quantile(inorder: list[tuple[int, int]], share: float) -> int:
+    """The least value that so large a share of the counted ones does not exceed."""
+    wanted = share * sum(count for _, count in inorder)
+    passed = 0
+    for value, count in inorder:
+        passed += count
+        if passed >= wanted:
+            return value
+    raise AssertionError("no values")
+
+
+def _meaning(facts: Facts, staleness: Staleness | None) -> str:
+    """What was computed, with what was measured of it."""
+    if staleness is None or staleness.max == 0:
+        return facts.meaning
+    return f"{facts.meaning}, mean staleness {staleness.mean:.1f}"
+
+
+def _final_loss(
+    steps: list[Row], workers: tuple[WorkerTotals, ...], outcome: Outcome
+) -> float | None:
+    """Average the training loss over the last tenth of each worker's steps.
+
+    Workers that came to their end said it exactly; of others there are the rows.
+    """
+    if len(outcome.totals) == len(workers):
+        said = [row["final_loss"] for row in outcome.totals.values()]
+        return _finite(sum(said) / len(said)) if None not in said else None
+    totals = {each.name: each.worker_steps for each in workers}
+    weights = [_tenths_in_tail(row, totals[row["seat"]]) for row in steps]
+    if not any(weights):
+        return None
+    total = sum(row["loss_mean"] * each for row, each in zip(steps, weights, strict=True) if each)
+    return _finite(total / sum(weights))
+
+
+def _tenths_in_tail(row: Row, num_steps: int) -> int:
+    """How many of a row's steps are among the last tenth of all; ten times as many, to be whole."""
+    count: int = row["count"]
+    end: int = row["worker_steps"]
+    return max(0, min(10 * count, 10 * end - 9 * num_steps))
+
+
+def _steady_rate(steps: list[Row], train_s: float | None) -> float | None:
+    """Samples a second of all workers, the first tenth of the time left out."""
+    if not train_s:
+        return None
+    rate = 0.0
+    for seat in {row["seat"] for row in steps}:
+        rows = [row for row in steps if row["seat"] == seat]
+        late = [row for row in rows if row["time_s"] >= _TENTH * train_s]
+        elapsed_s = late[-1]["time_s"] - late[0]["time_s"] if late else 0.0
+        if elapsed_s <= 0:
+            return None
+        rate += (late[-1]["samples"] - late[0]["samples"]) / elapsed_s
+    return rate or None
+
+
+def _node_usage(name: str, facts: Facts, nodes: list[Row]) -> NodeUsage:
+    every = [row for row in nodes if row["node"] == name]
+    phases = {row["phase"] for row in every}
+    phase = "training" if "training" in phases else "mixed"  # too short for a whole sample
+    rows = [row for row in every if row["phase"] == phase]
+    usage = NodeUsage(name=name, seats=tuple(facts.seats[name]))
+    if not rows:
+        return usage
+    cpu = [row["cpu_percent"] for row in rows]
+    memory = [row["memory_bytes"] for row in rows]
+    mean = sum(cpu) / len(cpu)
+    return NodeUsage(
+        name=name,
+        seats=usage.seats,
+        cpu_percent_mean=mean,
+        cpu_percent_peak=max(cpu),
+        cpu_node_percent_mean=mean / facts.num_cores[name],
+        cpu_node_percent_peak=max(cpu) / facts.num_cores[name],
+        memory_mean_bytes=round(sum(memory) / len(memory)),
+        memory_peak_bytes=max(memory),
+        disk_read_bytes=_growth(every, phase, "disk_read_bytes"),
+        disk_written_bytes=_growth(every, phase, "disk_written_bytes"),
+    )
+
+
+def _growth(rows: list[Row], phase: str, key: str) -> int | None:
+    """How much a counter grew in one phase; a row covers the time since the row before."""
+    covered = [(before[key], row[key]) for before, row in pairwise(rows) if row["phase"] == phase]
+    if not covered or any(value is None for pair in covered for value in pair):
+        return None
+    return sum(int(last) - int(first) for first, last in covered)
+
+
+def _rate(amount: float | None, train_s: float | None) -> float | None:
+    return amount / train_s if amount is not None and train_s else None
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

@@ -1,0 +1,83 @@
+"""How a run stands while it goes on: what is done, how fast, and how long it may still take."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, final
+
+from paceline.spec import RunSpec
+from paceline.workloads.order import Order
+
+Phase = Literal["starting", "training", "evaluating", "ending"]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class View:
+    """What is known of a run while it goes on."""
+
+    phase: Phase
+    time_s: float
+    fraction: float | None
+    """How much of the run is done, where that can be told."""
+    left_s: float | None
+    global_steps: int | None
+    worker_steps: int
+    samples: int
+    steps_per_s: float | None
+    """Global steps; a run without them: steps of all workers together."""
+    loss: float | None
+    accuracy: float | None
+    nodes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The last sample of each node."""
+
+
+@final
+class Progress:
+    """Rates and the time left, from the last few seconds."""
+
+    def __init__(self, spec: RunSpec, order: Order) -> None:
+        self._spec = spec
+        self._order = order
+        self._seen: deque[tuple[float, int]] = deque(maxlen=30)
+
+    def view(self, *, time_s: float, worker_steps: int, **known: Any) -> View:
+        fraction = self._fraction(time_s, worker_steps, known["global_steps"])
+        shared = known["global_steps"]
+        steps = worker_steps if shared is None else shared
+        if known["phase"] == "training":
+            self._seen.append((time_s, steps))
+        left_s = time_s * (1 - fraction) / fraction if fraction else None
+        return View(
+            time_s=time_s,
+            worker_steps=worker_steps,
+            fraction=fraction,
+            left_s=left_s,
+            steps_per_s=self._rate(),
+            **known,
+        )
+
+    def _rate(self) -> float | None:
+        if len(self._seen) < 2:
+            return None
+        (first_s, first), (last_s, last) = self._seen[0], self._seen[-1]
+        return (last - first) / (last_s - first_s) if last_s > first_s else None
+
+    def _fraction(self, time_s: float, worker_steps: int, global_steps: int | None) -> float | None:
+        spec, order = self._spec, self._order
+        rows = worker_steps * order.batch
+        if spec.steps:
+            done = (global_steps or 0) / spec.steps
+        elif spec.seconds:
+            done = time_s / spec.seconds
+        elif spec.worker_steps:
+            done = worker_steps / (spec.worker_steps * spec.num_workers)
+        elif spec.samples:
+            done = rows / spec.samples
+        else:
+            assert spec.epochs is not None
+            per_epoch = order.steps_per_epoch * spec.num_workers
+            done = worker_steps / (spec.epochs * per_epoch)
+        return min(1.0, done)
