@@ -1,6 +1,7 @@
 """Leads the seats of a run from joining to the end: a few words to each, none of them in a step.
 
-Phases: starting (seats join) -> training -> evaluating -> training … -> evaluating -> ending.
+Phases: starting (seats join) -> training -> evaluating -> training … -> saving -> evaluating ->
+ending.
 Evaluation points are gates: every worker that still trains comes to rest there, worker 0
 evaluates, all clocks leave out the time from the last arrival to the release.
 """
@@ -84,6 +85,11 @@ class Conductor:
     def is_over(self) -> bool:
         """Whether every seat has left, or those that are left had time enough to."""
         return not self._here or time.monotonic() >= self._deadline_s
+
+    @property
+    def stragglers(self) -> list[str]:
+        """Seats that have not left."""
+        return sorted(self._here)
 
     def attend(self, timeout_s: float) -> None:
         """Hear what the seats have to say, for as long as `timeout_s` if they are silent."""
@@ -190,6 +196,8 @@ class Conductor:
         if self._training != set(self._paused) or self.failed_seat is not None:
             return
         if not self._training and self._spec.record.model and not self._is_saved:
+            self._clock.pause(time.monotonic())
+            self._enter("saving")
             self._tell("worker0", "save")  # first of all: an evaluation may fail
             return
         if not self._training and (self._interrupted or self._is_evaluated()):

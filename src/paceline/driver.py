@@ -116,6 +116,7 @@ def _carry_out(
             began_s=began_s,
         )
         _lead(conductor, crew, watch)
+        _note_stragglers(conductor, outcome)
         return _failure(run_dir, outcome, conductor.failed_seat)
     except KeyboardInterrupt:  # not in the middle of training, where it is answered gently
         outcome.status, outcome.reason = "interrupted", "stopped by the user"
@@ -139,6 +140,12 @@ def _lead(conductor: Conductor, crew: Crew, watch: Watch) -> None:
             watch(conductor.view())
         except KeyboardInterrupt:
             conductor.interrupt()
+
+
+def _note_stragglers(conductor: Conductor, outcome: Outcome) -> None:
+    if outcome.status == "finished" and conductor.stragglers:
+        names = ", ".join(conductor.stragglers)
+        outcome.warnings.append(f"did not leave when the run was over, and was ended: {names}")
 
 
 def _warm_up() -> None:

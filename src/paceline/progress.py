@@ -10,7 +10,7 @@ from typing import Any, Literal, final
 from paceline.spec import RunSpec
 from paceline.workloads.order import Order
 
-Phase = Literal["starting", "training", "evaluating", "ending"]
+Phase = Literal["starting", "training", "saving", "evaluating", "ending"]
 
 
 @final

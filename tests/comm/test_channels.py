@@ -313,6 +313,14 @@ def test_a_strangers_frame_is_dropped_counted_and_logged_and_the_channel_lives_o
     assert len(caplog.records) == 1
 
 
+def test_a_message_that_is_sent_again_is_taken_once(server: Zmq, stranger: "zmq.Socket[bytes]"):
+    stranger.send_multipart([frame(sequence=5, tag=1), b"1234"])
+    stranger.send_multipart([frame(sequence=5, tag=1), b"1234"])
+    stranger.send_multipart([frame(sequence=6, tag=2), b"1234"])
+    assert [server["server0"].receive().tag for _ in range(2)] == [1, 2]
+    assert server["server0"].dropped == 1
+
+
 def test_a_stranger_who_never_stops_does_not_hide_the_end_of_the_run(
     server: Zmq, stranger: "zmq.Socket[bytes]", in_thread
 ):

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 import struct
-from dataclasses import dataclass
-from typing import Final, final
+from functools import cache
+from typing import Final, NamedTuple
 
 from paceline.errors import WireError
 
@@ -27,9 +27,7 @@ ITEM_BYTES: Final = (4, 8, 2, 2, 8, 4, 1)
 ROLES: Final = ("worker", "server")
 
 
-@final
-@dataclass(frozen=True)
-class Header:
+class Header(NamedTuple):
     """What a frame says of itself."""
 
     sender: str
@@ -50,15 +48,15 @@ def encode(header: Header) -> bytes:
         raise WireError(f"{header.dtype} of shape {header.shape} cannot be sent")
     if header.num_bytes > MOST_BYTES:
         raise WireError(f"{header.num_bytes} bytes of values, more than {MOST_BYTES}")
-    role, rank = header.sender.rstrip("0123456789"), header.sender.lstrip(_LETTERS)
+    role, rank = _seat(header.sender)
     shape = header.shape + (0,) * (MOST_DIMENSIONS - len(header.shape))
     return _HEADER.pack(
         MAGIC,
         VERSION,
         DTYPES.index(header.dtype),
         len(header.shape),
-        ROLES.index(role),
-        int(rank),
+        role,
+        rank,
         header.run,
         header.sequence,
         header.tag,
@@ -99,4 +97,8 @@ def decode(head: bytes, num_value_bytes: int, run: bytes) -> Header:
     return header
 
 
-_LETTERS: Final = "abcdefghijklmnopqrstuvwxyz"
+@cache
+def _seat(name: str) -> tuple[int, int]:
+    """A seat's name as two numbers: `server1` is role 1, rank 1."""
+    role = name.rstrip("0123456789")
+    return ROLES.index(role), int(name.removeprefix(role))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from functools import cache
 from typing import TYPE_CHECKING, Final, final
 
 import zmq
@@ -14,6 +15,7 @@ from paceline.comm.line import SeatLine
 from paceline.errors import WireError
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 _log = logging.getLogger(__name__)
@@ -37,6 +39,7 @@ class ZmqChannel(Channel):
         self._inbox.bind(addresses[name])
         self._outboxes: dict[str, zmq.Socket[bytes]] = {}
         self._sequence = 0
+        self._last_seen: dict[str, int] = {}
         self._poller = zmq.Poller()
         self._poller.register(self._inbox, zmq.POLLIN)
         self._poller.register(line.fileno(), zmq.POLLIN)
@@ -54,19 +57,27 @@ class ZmqChannel(Channel):
             run=self._run,
             sequence=self._sequence,
             tag=tag,
-            dtype=str(values.dtype).removeprefix("torch."),
+            dtype=_dtype_name(values.dtype),
             shape=tuple(values.shape),
         )
         self._sequence += 1
         self.sent_bytes += values.nbytes
-        # bytes() copies: the caller may overwrite the tensor as soon as we return.
-        parts = [wire.encode(header), bytes(_memory_of(values))]
+        # ZeroMQ copies: the caller may overwrite the tensor as soon as we return.
+        parts = (wire.encode(header), _memory_of(values))
         outbox = self._outbox(to)
+        while True:
+            try:
+                outbox.send_multipart(parts, zmq.DONTWAIT, copy=True)
+                return
+            except zmq.Again:
+                self._wait_for_room(outbox)
+
+    def _wait_for_room(self, outbox: zmq.Socket[bytes]) -> None:
+        """Wait until a receiver has taken something, as long as the run goes on."""
         while not outbox.poll(timeout=100, flags=zmq.POLLOUT):
             self._line.poll()
             if self._line.finished:
                 raise Finished
-        outbox.send_multipart(parts)
 
     def _outbox(self, to: str) -> zmq.Socket[bytes]:
         if to not in self._outboxes:
@@ -96,6 +107,7 @@ class ZmqChannel(Channel):
                 raise WireError(f"{len(parts)} parts, not two")  # noqa: TRY301
             head, values = parts
             header = wire.decode(head.bytes, len(values.buffer), self._run)
+            self._check_new(header)
         except WireError as error:
             self.dropped += 1
             _log.warning("dropped a frame: %s", error)
@@ -107,8 +119,19 @@ class ZmqChannel(Channel):
         flat = torch.frombuffer(bytearray(values.buffer), dtype=dtype)
         return Message(header.sender, header.tag, flat.view(header.shape))
 
+    def _check_new(self, header: wire.Header) -> None:
+        """A sender counts its messages up: one that was sent again is taken once."""
+        if header.sequence <= self._last_seen.get(header.sender, -1):
+            raise WireError(f"message {header.sequence} of {header.sender} came again")
+        self._last_seen[header.sender] = header.sequence
+
     def close(self) -> None:
         self._context.destroy(linger=_LINGER_MS)
+
+
+@cache
+def _dtype_name(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _memory_of(values: Tensor) -> memoryview:

@@ -8,7 +8,6 @@ from paceline.errors import DataError, Problem, SpecError
 from paceline.workloads.data import catalogue, embedded, idx
 from paceline.workloads.data.catalogue import DataFile, DataSet
 from paceline.workloads.data.images import (
-    Bytes,
     Images,
     Split,
     Subset,
@@ -24,21 +23,33 @@ PREFIXES: dict[Split, str] = {"train": "train", "test": "t10k"}
 
 
 def images(
-    split: Split, data_dir: Path | None = None, subset: Subset = "auto", name: str = "mnist"
+    split: Split,
+    data_dir: Path | None = None,
+    subset: Subset = "auto",
+    name: str = "mnist",
+    *,
+    is_verified: bool = False,
 ) -> Images:
-    """The images of one split, checked against the catalogue.
+    """The images of one split, checked against the catalogue, unless `verify` has just done so.
 
     `auto` takes all of it if every file is in `data_dir`, else the tenth that ships; a file
     that is there but damaged is an error, never a reason to take less.
     """
     dataset, folder = _locate(split, data_dir, subset, name)
+    if not is_verified:
+        _verify_files(dataset, folder, split)
+    source, files = (embedded.FOLDER, embedded.FILES) if folder is None else (folder, dataset.files)
+    pixels, labels = (idx.read(source / file.name) for file in _files_of(files, split))
     if folder is None:
-        return _embedded(split)
-    remedy = how_to_get(dataset)
-    pixels, labels = (
-        _load(folder / file.name, file, remedy) for file in _files_of(dataset.files, split)
-    )
+        return Images(pixels, labels, f"mnist-tenth, {len(labels):,} rows, embedded")
     return Images(pixels, labels, f"{name}, {len(labels):,} rows")
+
+
+def verify(data_dir: Path | None = None, subset: Subset = "auto", name: str = "mnist") -> None:
+    """Compare every byte of what `images` would read with the catalogue; DataError by name."""
+    for split in PREFIXES:
+        dataset, folder = _locate(split, data_dir, subset, name)
+        _verify_files(dataset, folder, split)
 
 
 def num_rows(
@@ -72,20 +83,16 @@ def _locate(
     return dataset, folder
 
 
-def _embedded(split: Split) -> Images:
-    remedy = "install Paceline again"
-    pixels, labels = (
-        _load(embedded.FOLDER / file.name, file, remedy)
-        for file in _files_of(embedded.FILES, split)
+def _verify_files(dataset: DataSet, folder: Path | None, split: Split) -> None:
+    source, files, remedy = (
+        (embedded.FOLDER, embedded.FILES, "install Paceline again")
+        if folder is None
+        else (folder, dataset.files, how_to_get(dataset))
     )
-    return Images(pixels, labels, f"mnist-tenth, {len(labels):,} rows, embedded")
+    for file in _files_of(files, split):
+        require_whole(source / file.name, file, remedy)
 
 
 def _files_of(files: tuple[DataFile, ...], split: Split) -> tuple[DataFile, DataFile]:
     pixels, labels = (file for file in files if file.name.startswith(PREFIXES[split]))
     return pixels, labels
-
-
-def _load(path: Path, file: DataFile, remedy: str) -> Bytes:
-    require_whole(path, file, remedy)
-    return idx.read(path)
