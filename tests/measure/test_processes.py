@@ -134,12 +134,14 @@ def test_a_segment_held_by_two_processes_is_counted_once():
 
 def test_a_segment_that_appears_or_grows_later_is_seen():
     with pipe() as (told, tell), pipe() as (grown, say_grown):
+        piece = bytes(MIB)  # small and made once: what a child allocates is counted as well
 
         def grow_when_told() -> None:
             descriptor = -1
             while os.read(told, 1):
                 descriptor = os.memfd_create("late") if descriptor < 0 else descriptor
-                os.write(descriptor, bytes(16 * MIB))
+                for _ in range(16):
+                    os.write(descriptor, piece)
                 os.write(say_grown, b"g")
 
         with child(lambda: in_a_thread(grow_when_told)) as process:

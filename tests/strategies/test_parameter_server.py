@@ -25,9 +25,9 @@ class TestAsync(StrategyConformance):
 
 class TestAsyncWithTwoServersInSmallChunks(StrategyConformance):
     strategy = PsAsync(servers=2, chunk_bytes=100)
-    clusters = EVERYWHERE
+    clusters = (Inline(), Local(transport="zmq"))
 
 
 class TestBoundedStale(StrategyConformance):
     strategy = PsSsp(staleness=1)
-    clusters = EVERYWHERE
+    clusters = (Inline(), Local())

@@ -38,6 +38,8 @@ def images(
     dataset, folder = _locate(split, data_dir, subset, name)
     if not is_verified:
         _verify_files(dataset, folder, split)
+    elif folder is not None:
+        require_sizes(folder, dataset)
     source, files = (embedded.FOLDER, embedded.FILES) if folder is None else (folder, dataset.files)
     pixels, labels = (idx.read(source / file.name) for file in _files_of(files, split))
     if folder is None:
