@@ -127,8 +127,9 @@ class Strategy(Description, ABC):
 
     def meaning(self, num_workers: int) -> str:
         """Say in a few words what was computed; printed with every result."""
-        servers = f", {self.num_servers} servers" if self.num_servers else ""
-        return f"{num_workers} workers{servers}"
+        counts = {"worker": num_workers, "server": self.num_servers}
+        words = [f"{count} {role}{'s'[: count - 1]}" for role, count in counts.items() if count]
+        return ", ".join(words)
 
     def group_problems(self, num_workers: int) -> Iterator[Problem]:
         """Say what is wrong with running it with so many workers."""
