@@ -100,6 +100,8 @@ class RunDir:
         write_atomically(self.result, json.dumps(result, indent=2, allow_nan=False) + "\n")
         with contextlib.suppress(OSError):
             self.driver.unlink(missing_ok=True)
+            for unfinished in self.path.glob(".*.tmp"):  # of a driver killed while writing
+                unfinished.unlink()
             shutil.rmtree(self.records, ignore_errors=True)
         self.let_go()
 

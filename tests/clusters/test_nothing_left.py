@@ -60,7 +60,7 @@ def assert_nothing_is_left(witness, cwd):
 def test_kill_9_of_the_driver(moment, witness, tmp_path):
     driver = start_solo(witness, tmp_path)
     moments = {
-        "as it starts": lambda: any(tmp_path.glob("runs/*/driver.json")),
+        "as it starts": lambda: any(tmp_path.glob("runs/*/.ballast")),
         "when seats are forked": lambda: len(witness.processes()) >= 5,
         "in training": lambda: is_training(tmp_path),
     }
