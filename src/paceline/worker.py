@@ -99,7 +99,7 @@ def _place(berth: Berth, spec: RunSpec) -> Place:
         num_workers=spec.num_workers,
         num_servers=spec.strategy.num_servers,
         replica=Replica(spec.workload.model(), getattr(torch, spec.dtype)),
-        optimizer=spec.optimizer,
+        optimizer=spec.optimizer.for_workers(spec.num_workers),
         most_steps=spec.steps,
         host=berth.host,
         open_channel=berth.open_channel,

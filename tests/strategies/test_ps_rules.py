@@ -12,13 +12,13 @@ from paceline.clusters.inline import Inline
 from paceline.clusters.local import Local
 from paceline.errors import SpecError
 from paceline.optim import Adagrad, Adam, Sgd
-from paceline.strategies.local import Single
+from paceline.schedules import Step
 from paceline.strategies.parameter_server.cuts import chunks_of, server_part
 from paceline.strategies.parameter_server.describe import PsAsync, PsSsp, PsSync
 from paceline.strategies.parameter_server.messages import pack, unpack
 from paceline.strategies.parameter_server.rules import Bounded
 from paceline.testing import Moons
-from paceline.testing.strategies import assert_parameters_close
+from paceline.testing.strategies import alone, assert_parameters_close
 from paceline.workloads.base import Workload
 from paceline.workloads.synthetic import Synthetic
 
@@ -188,10 +188,16 @@ def sparse_spec(strategy, **fields):
     return spec_of(strategy, workload=SPARSE, batch=10, worker_steps=20, **fields)
 
 
-@pytest.mark.parametrize("optimizer", [Sgd(lr=0.5), Adagrad(lr=0.1), Adam(lr=0.01)], ids=str)
+SPARSE_OPTIMIZERS = (
+    Sgd(lr=0.5),
+    Adagrad(lr=0.1, schedule=Step(every_steps=5, warmup_steps=3)),
+    Adam(lr=0.01),
+)
+
+
+@pytest.mark.parametrize("optimizer", SPARSE_OPTIMIZERS, ids=str)
 def test_the_sparse_path_equals_single_at_as_many_times_the_batch(optimizer, tmp_path):
-    alone = replace(sparse_spec(Single(), optimizer=optimizer), num_workers=1, batch=30)
-    wanted = paceline.run(alone, out=tmp_path)
+    wanted = paceline.run(alone(sparse_spec(PsSync(), optimizer=optimizer)), out=tmp_path)
     for servers in (1, 3):
         for cluster in (Inline(), Local(), Local(transport="zmq")):
             ours = sparse_spec(PsSync(servers=servers), optimizer=optimizer, cluster=cluster)

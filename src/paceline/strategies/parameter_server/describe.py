@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, final
+from typing import Any, final
 
-from annotated_types import Ge
-
-from paceline.description import Bytes, Count
+from paceline.description import Bytes, Count, NotNegativeInt
 from paceline.errors import Problem
 from paceline.strategies.base import Member, Place, Strategy
 from paceline.strategies.parameter_server.rules import Bounded, Free, Rules
-
-NotNegativeInt = Annotated[int, Ge(0)]
 
 
 class ParameterServer(Strategy, ABC):
