@@ -168,3 +168,15 @@ def assert_parameters_close(one: Result, other: Result, *, tolerance: float) -> 
     assert ours.keys() == theirs.keys()
     for name, values in ours.items():
         np.testing.assert_allclose(values, theirs[name], rtol=0, atol=tolerance, err_msg=name)
+
+
+def assert_norm_close(one: Result, other: Result, *, tolerance: float) -> None:
+    """Compare the final parameters of two runs as one vector: how far apart, for its length."""
+    import numpy as np
+
+    ours, theirs = (
+        np.concatenate([values.ravel() for _, values in sorted(parameters_of(result).items())])
+        for result in (one, other)
+    )
+    apart = float(np.linalg.norm(ours - theirs) / np.linalg.norm(theirs))
+    assert apart <= tolerance, f"apart by {apart:.1e} of the norm"
