@@ -245,8 +245,8 @@ class SharedServerLink(ServerLink):
         memory = self._host.open_own(max(1, num_rows * width * dtype.itemsize))
         return tensor_in(memory, dtype, num_rows * width, 0).view(num_rows, width)
 
-    def answer_rows(self, worker: int, values: Tensor) -> None:
-        del worker, values
+    def answer_rows(self, worker: int, values: Tensor, version: int) -> None:
+        del worker, values, version
         raise AssertionError("workers read rows straight from the table")
 
     def answer(
