@@ -187,7 +187,7 @@ class Worker:
         next_row_ns = 0
         evaluate_every = self.spec.evaluate_every(self.order) or NEVER
         next_evaluation = evaluate_every
-        is_last = False
+        is_last = not member.starts
         while not is_last:
             with load:
                 batch, rows, next_rows = next(batches)

@@ -103,6 +103,25 @@ def test_the_number_of_global_steps_is_kept_to_exactly(strategy, tmp_path):
         assert {each.updates for each in result.servers} == {100}
 
 
+@pytest.mark.parametrize("strategy", [PsAsync(servers=2), PsSsp(staleness=0)], ids=str)
+def test_workers_for_whom_there_is_no_step_make_none(strategy, tmp_path):
+    for cluster in (Inline(), Local()):
+        spec = replace(spec_of(strategy, cluster=cluster), worker_steps=None, steps=2)
+        result = paceline.run(spec, out=tmp_path)
+        assert result.global_steps == 2
+        assert {each.updates for each in result.servers} == {2}
+        assert [each.worker_steps for each in result.workers] == [1, 1, 0]
+        assert np.isfinite(result.final_loss)
+        assert result.warnings == ()
+
+
+def test_synchronous_steps_are_of_all_workers_however_few(tmp_path):
+    spec = replace(spec_of(PsSync()), worker_steps=None, steps=1)
+    result = paceline.run(spec, out=tmp_path)
+    assert result.global_steps == 1
+    assert [each.worker_steps for each in result.workers] == [1, 1, 1]
+
+
 def test_asynchronous_updates_are_stale_and_every_one_is_counted(tmp_path):
     result = paceline.run(spec_of(PsAsync(), worker_steps=100, cluster=Local()), out=tmp_path)
     assert sum(result.staleness.histogram.values()) == 300 == result.servers[0].updates

@@ -65,6 +65,9 @@ class Member(ABC):
     fetches_ahead: bool = False
     """Whether `fetch_ahead` is to be called with the rows of the next batch."""
 
+    starts: bool = True
+    """Whether this worker makes a first step at all: there may be fewer steps than workers."""
+
     limits_steps: ClassVar[bool] = False
     """Whether it ends the run after `place.most_steps` by itself; else the worker counts."""
 
