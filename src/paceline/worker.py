@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import sys
 import threading
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final, final
 
 import torch
+from torch import Tensor
 
 from paceline.clusters.base import Berth
 from paceline.comm.base import Finished
@@ -101,7 +103,7 @@ def _place(berth: Berth, spec: RunSpec) -> Place:
         num_workers=spec.num_workers,
         num_servers=spec.strategy.num_servers,
         replica=Replica(spec.workload.model(), getattr(torch, spec.dtype)),
-        optimizer=spec.optimizer,
+        optimizer=spec.optimizer.for_workers(spec.num_workers),
         most_steps=spec.steps,
         host=berth.host,
         open_channel=berth.open_channel,
@@ -198,13 +200,17 @@ class Worker:
         next_row_ns = 0
         evaluate_every = self.spec.evaluate_every(self.order) or NEVER
         next_evaluation = evaluate_every
-        is_last = False
+        is_last = not member.starts
         while not is_last:
             with load:
-                batch = next(batches)
+                batch, rows, next_rows = next(batches)
             with exchange:
                 wishes_last = self._wants_last(limits)
                 member.begin(last=wishes_last)
+                if rows is not None:
+                    member.pull(rows)
+                if next_rows is not None:
+                    member.fetch_ahead(next_rows)
             with computing:
                 recorder.losses.append(compute.gradients(batch))
             with exchange:
@@ -218,15 +224,19 @@ class Worker:
                 is_last = self._pause()
         self._write_row()
 
-    def _batches(self) -> Iterator[Batch]:
-        """Gather this worker's rows, batch after batch, and the table rows they need."""
-        data, member = self.train_data, self.member
+    def _batches(self) -> Iterator[tuple[Batch, Tensor | None, Tensor | None]]:
+        """Gather batch after batch, with the table rows it needs, and where asked for the next."""
+        if self.member.fetches_ahead:
+            for (batch, rows), (_, next_rows) in itertools.pairwise(self._loaded()):
+                yield batch, rows, next_rows
+        for batch, rows in self._loaded():
+            yield batch, rows, None
+
+    def _loaded(self) -> Iterator[tuple[Batch, Tensor | None]]:
+        data = self.train_data
         for rows in self.order.batches(self.rank):
             batch = data.take(rows)
-            touched = data.touched(batch)
-            if touched is not None:
-                member.pull(touched)
-            yield batch
+            yield batch, data.touched(batch)
 
     def _progress(self) -> int:
         """Global steps; where there are none, this worker's own."""

@@ -88,7 +88,7 @@ class Keep:
         assert self._row_update is not None
         assert arrival.rows is not None
         values = self._row_update.parameters.index_select(0, arrival.rows)
-        self.link.answer_rows(arrival.worker, values)
+        self.link.answer_rows(arrival.worker, values, self.version)
 
     def answer(self, worker: int, chunk: Chunk, flags: int) -> None:
         """Send a worker a chunk as it is now."""
