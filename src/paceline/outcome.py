@@ -71,6 +71,7 @@ def result_of(
         cluster=facts.cluster,
         meaning=_meaning(facts, staleness),
         data=outcome.data,
+        skipped_rows=_skipped_rows(outcome),
         num_workers=facts.num_workers,
         batch_size=facts.batch_size,
         seed=facts.seed,
@@ -108,6 +109,17 @@ def _final_evaluation(outcome: Outcome, steps: list[Row]) -> Row:
     rows = [*steps, *outcome.totals.values()]
     made = [row["global_steps"] or row["worker_steps"] for row in rows]
     return last if last.get("progress") == max(made, default=None) else {}
+
+
+def _skipped_rows(outcome: Outcome) -> int:
+    """Count bad rows: each worker's own, and once those that all left out alike."""
+    said = outcome.totals.values()
+    skipped: int = sum(each.get("skipped_rows", 0) for each in said)
+    skipped += max((each.get("left_out_rows", 0) for each in said), default=0)
+    if skipped:
+        first = next(each["first_skipped"] for each in said if each.get("first_skipped"))
+        outcome.warnings.append(f"{skipped:,} bad rows were left out, such as {first}")
+    return skipped
 
 
 def _worker_names(facts: Facts) -> list[str]:

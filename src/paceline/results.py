@@ -127,6 +127,8 @@ class Result:
     meaning: str
     """What was computed, in words."""
     data: str | None = None
+    skipped_rows: int = 0
+    """Bad rows that were left out."""
     num_workers: int
     batch_size: int
     seed: int

@@ -98,7 +98,11 @@ def _place(berth: Berth, spec: RunSpec) -> Place:
         rank=berth.seat.index,
         num_workers=spec.num_workers,
         num_servers=spec.strategy.num_servers,
-        replica=Replica(spec.workload.model(), getattr(torch, spec.dtype)),
+        replica=Replica(
+            spec.workload.model(),
+            getattr(torch, spec.dtype),
+            whole_table=not spec.strategy.moves_rows,
+        ),
         optimizer=spec.optimizer,
         most_steps=spec.steps,
         host=berth.host,
@@ -206,11 +210,11 @@ class Worker:
 
     def _batches(self) -> Iterator[Batch]:
         """Gather this worker's rows, batch after batch, and the table rows they need."""
-        data, member = self.train_data, self.member
+        data, bring = self.train_data, self.replica.bringer(self.member.pull)
         for batch in data.batches(self.order, self.rank):
             touched = data.touched(batch)
             if touched is not None:
-                member.pull(touched)
+                bring(touched)
             yield batch
 
     def _progress(self) -> int:
@@ -264,6 +268,7 @@ class Worker:
             "global_steps": self.member.global_steps,
             "final_loss": self.recorder.final_loss(),
             **self.member.counted(),
+            **self.train_data.counted(),
         }
 
     def _save(self) -> None:
@@ -271,7 +276,7 @@ class Worker:
         self.member.refresh()
         from safetensors.torch import save_file
 
-        state = {key: value.contiguous() for key, value in self.replica.model.state_dict().items()}
+        state = {key: value.contiguous() for key, value in self.replica.state().items()}
         table = self.member.table_values()
         if table is not None:
             state["rows"] = table

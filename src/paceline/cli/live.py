@@ -72,6 +72,9 @@ def panel(title: str, view: View) -> Group:
 
 def headline(view: View) -> str:
     """Say in one line how the run stands."""
+    if view.phase == "preparing":
+        done = "" if view.fraction is None else f": {100 * view.fraction:.0f} %"
+        return f"{view.note}{done}"
     if view.phase == "starting":
         return "starting"
     parts = [view.phase, f"{view.time_s:.1f} s"]

@@ -42,13 +42,25 @@ def _outcome(result: Result) -> Table:
     if result.final_loss is not None:
         table.add_row("training loss", f"{result.final_loss:.4f}  (mean of the last tenth)")
     if result.test_accuracy is not None:
-        loss = "" if result.test_loss is None else f", loss {result.test_loss:.4f}"
-        table.add_row("test accuracy", f"[bold]{percent(result.test_accuracy)}[/]{loss}")
+        table.add_row("test accuracy", _tested(result, result.test_accuracy))
     if result.target:
         reached = result.seconds_to_target
         when = "not reached" if reached is None else f"reached after {reached:.2f} s"
         table.add_row("target", f"{result.target}: {when}")
     return table
+
+
+def _tested(result: Result, accuracy: float) -> str:
+    """The final parameters on the test rows."""
+    metrics = result.test_metrics
+    parts = [f"[bold]{percent(accuracy)}[/]"]
+    if "larger_class" in metrics:
+        parts.append(f"the larger class alone {percent(metrics['larger_class'])}")
+    if result.test_loss is not None:
+        parts.append(f"loss {result.test_loss:.4f}")
+    if "auc" in metrics:
+        parts.append(f"AUC {metrics['auc']:.4f}")
+    return ", ".join(parts)
 
 
 def _trained(result: Result) -> str:

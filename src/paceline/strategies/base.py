@@ -121,6 +121,11 @@ class Strategy(Description, ABC):
         return True
 
     @property
+    def moves_rows(self) -> bool:
+        """Whether a table's rows move one by one; else it is one more parameter, moved whole."""
+        return False
+
+    @property
     def num_servers(self) -> int:
         """How many server seats it wants."""
         return 0

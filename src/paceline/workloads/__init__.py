@@ -8,6 +8,8 @@ WORKLOADS = Catalogue(
     {
         "logistic-mnist": Entry("paceline.workloads.mnist:LogisticMnist"),
         "lenet-mnist": Entry("paceline.workloads.mnist:LenetMnist"),
+        "logistic-criteo": Entry("paceline.workloads.criteo:LogisticCriteo"),
+        "logistic-libsvm": Entry("paceline.workloads.libsvm:LogisticLibsvm"),
         "synthetic": Entry("paceline.workloads.synthetic:Synthetic"),
     },
 )
