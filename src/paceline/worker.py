@@ -207,8 +207,7 @@ class Worker:
     def _batches(self) -> Iterator[Batch]:
         """Gather this worker's rows, batch after batch, and the table rows they need."""
         data, member = self.train_data, self.member
-        for rows in self.order.batches(self.rank):
-            batch = data.take(rows)
+        for batch in data.batches(self.order, self.rank):
             touched = data.touched(batch)
             if touched is not None:
                 member.pull(touched)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, ClassVar, Literal, final
 
 from paceline.description import Description
 from paceline.optim import Optimizer, Sgd
+from paceline.workloads.order import Order
 
 if TYPE_CHECKING:
     import torch
@@ -29,6 +30,10 @@ class Data(ABC):
     @abstractmethod
     def take(self, rows: Tensor) -> Batch:
         """Gather the rows whose numbers are given, in that order."""
+
+    def batches(self, order: Order, rank: int) -> Iterator[Batch]:
+        """Yield a worker's batches without end; override to read ahead, or to draw at random."""
+        return (self.take(rows) for rows in order.batches(rank))
 
     def touched(self, batch: Batch) -> Tensor | None:
         """Say which rows of the model's `Rows` table the batch needs; None where there is none."""
