@@ -34,6 +34,8 @@ class Outcome:
     status: Status = "finished"
     reason: str | None = None
     data: str | None = None
+    has_buffers: bool = False
+    """Whether the model has statistics of its own beside its parameters."""
     totals: dict[str, Row] = field(default_factory=dict)
     """What each worker said of itself when it had trained."""
     servers: dict[str, Row] = field(default_factory=dict)
@@ -72,6 +74,7 @@ def result_of(
         cluster=facts.cluster,
         meaning=_meaning(facts, staleness),
         data=outcome.data,
+        buffers_of="worker0" if outcome.has_buffers else None,
         num_workers=facts.num_workers,
         batch_size=facts.batch_size,
         seed=facts.seed,

@@ -145,6 +145,9 @@ class Result:
     meaning: str
     """What was computed, in words."""
     data: str | None = None
+    buffers_of: str | None = None
+    """Whose buffers, such as statistics of batch normalisation, were evaluated: each worker keeps
+    its own. None where the model has none."""
     num_workers: int
     batch_size: int
     seed: int

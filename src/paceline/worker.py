@@ -12,11 +12,12 @@ import threading
 import time
 import traceback
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final, final
 
 import torch
 
+from paceline.anatomy import dissect
 from paceline.clusters.base import Berth
 from paceline.comm.base import Finished
 from paceline.comm.line import SeatLine
@@ -168,12 +169,17 @@ class Worker:
     def run(self) -> None:
         """Train from the common start to this worker's end, then be there for evaluations."""
         try:
-            self.line.send("joined", pid=own_pid(), data=self.train_data.origin)
+            has_buffers = self.replica.has_buffers
+            self.line.send(
+                "joined", pid=own_pid(), data=self.train_data.origin, has_buffers=has_buffers
+            )
             self.clock.start(self.line.wait("start")["start_s"])
             began_s = time.thread_time()
             self._train_to_its_end()
             cpu_s = time.thread_time() - began_s
             self.line.send("trained", cpu_s=cpu_s, **self._totals())
+            if self.rank == 0 and self.spec.record.tensorboard:
+                self._draw_graph()
             self._attend("finish")
         finally:
             self.recorder.close()
@@ -270,6 +276,15 @@ class Worker:
             else:
                 assert self.evaluator is not None
                 self.line.send("evaluated", metrics=self.evaluator.metrics())
+
+    def _draw_graph(self) -> None:
+        """Note how data flows through the model; one that cannot be drawn is no failure."""
+        try:
+            row = self.train_data.take(torch.zeros(1, dtype=torch.int64))
+            anatomy = dissect(self.replica.model, self.spec.workload.loss, row)
+            self.run_dir.write_graph(asdict(node) for node in anatomy.nodes)
+        except Exception as error:  # noqa: BLE001 - the user's model, seen in an unusual way
+            print(f"no graph: {type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201
 
     def _totals(self) -> dict[str, Any]:
         return {

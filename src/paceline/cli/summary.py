@@ -42,13 +42,23 @@ def _outcome(result: Result) -> Table:
     if result.final_loss is not None:
         table.add_row("training loss", f"{result.final_loss:.4f}  (mean of the last tenth)")
     if result.test_accuracy is not None:
-        loss = "" if result.test_loss is None else f", loss {result.test_loss:.4f}"
-        table.add_row("test accuracy", f"[bold]{percent(result.test_accuracy)}[/]{loss}")
+        table.add_row("test accuracy", _tested(result, result.test_accuracy))
     if result.target:
         reached = result.seconds_to_target
         when = "not reached" if reached is None else f"reached after {reached:.2f} s"
         table.add_row("target", f"{result.target}: {when}")
     return table
+
+
+def _tested(result: Result, accuracy: float) -> str:
+    parts = [f"[bold]{percent(accuracy)}[/]"]
+    if "top5" in result.test_metrics:
+        parts.append(f"among the first five {percent(result.test_metrics['top5'])}")
+    if result.test_loss is not None:
+        parts.append(f"loss {result.test_loss:.4f}")
+    if result.buffers_of and result.num_workers > 1:
+        parts.append(f"with the batch statistics of {result.buffers_of}")
+    return ", ".join(parts)
 
 
 def _trained(result: Result) -> str:

@@ -14,6 +14,7 @@ WORKLOADS = Catalogue(
         "resnet50-cifar10": Entry("paceline.workloads.cifar:ResnetCifar10", {"depth": 50}),
         "resnet152-cifar10": Entry("paceline.workloads.cifar:ResnetCifar10", {"depth": 152}),
         "resnet20-cifar10": Entry("paceline.workloads.cifar:Resnet20Cifar10"),
+        "imagefolder": Entry("paceline.workloads.imagefolder:ImageFolder"),
         "synthetic": Entry("paceline.workloads.synthetic:Synthetic"),
     },
 )

@@ -6,12 +6,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import final
 
+import numpy as np
 import torch
 from torch import Tensor
 from torch.nn import functional
 
 from paceline.workloads.base import Batch, Data
-from paceline.workloads.data.augment import changes, crops
+from paceline.workloads.data.augment import Changes, changes, crops, mirror
+from paceline.workloads.data.folder import Files, decoded
 from paceline.workloads.data.images import Bytes, Images
 from paceline.workloads.data.stream import prepared
 from paceline.workloads.order import Draw, Order
@@ -75,3 +77,43 @@ class Pictures(Data):
         if self._augment:
             return prepared(changed, order.draws(rank))
         return prepared(self.take, order.batches(rank))
+
+
+@final
+class FolderPictures(Data):
+    """Pictures in files, each read and decoded when its turn comes, on threads."""
+
+    def __init__(
+        self, files: Files, form: Format, *, augment: bool, threads: int, origin: str
+    ) -> None:
+        self._paths = files.paths
+        self._classes = torch.tensor(files.classes)
+        self._form = form
+        self._augment = augment
+        self._threads = threads
+        self.origin = origin
+
+    def __len__(self) -> int:
+        return len(self._paths)
+
+    def take(self, rows: Tensor) -> Batch:
+        return self._batch(rows, _middle(len(rows)))
+
+    def batches(self, order: Order, rank: int) -> Iterator[Batch]:
+        def made(draw: Draw) -> Batch:
+            count = len(draw.rows)
+            drawn = changes(order.seed, draw.position, count) if self._augment else _middle(count)
+            return self._batch(draw.rows, drawn)
+
+        return prepared(made, order.draws(rank), threads=self._threads, ahead=2 * self._threads)
+
+    def _batch(self, rows: Tensor, drawn: Changes) -> Batch:
+        places = zip(rows.tolist(), drawn.down, drawn.right, strict=True)
+        pixels = [decoded(self._paths[row], self._form.size, *at) for row, *at in places]
+        return self._form.tensor(mirror(np.stack(pixels), drawn)), self._classes[rows]
+
+
+def _middle(count: int) -> Changes:
+    """Cut out the middle, and mirror nothing."""
+    half = np.full(count, 0.5)
+    return Changes(half, half, np.zeros(count, dtype=np.bool_))
