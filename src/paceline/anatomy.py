@@ -91,9 +91,11 @@ def dissect(model: nn.Module, loss: Loss, batch: Sequence[Tensor]) -> Anatomy:
         if isinstance(table, Rows):  # a row touches at most as many as it has entries
             table.window = torch.zeros(max(map(Tensor.numel, batch)), table.width)
     trace = _Trace(model, batch)
-    with torch.no_grad(), trace.hooks(), trace:
-        loss(model, batch)
-    model.train(was_training)
+    try:
+        with torch.no_grad(), trace.hooks(), trace:
+            loss(model, batch)
+    finally:
+        model.train(was_training)
     layers = trace.layers()
     return Anatomy(
         layers=tuple(layers),
@@ -152,7 +154,10 @@ class _Trace(_Mode):  # type: ignore[no-untyped-call]
         self, func: Any, types: object, args: Any = (), kwargs: Mapping[str, Any] | None = None
     ) -> Any:
         del types
-        result = _RESULTS.get(func, func)(*args, **(kwargs or {}))
+        shortcut = _SHORTCUTS.get(func)
+        result = None if shortcut is None else shortcut(*args, **(kwargs or {}))
+        if result is None:
+            result = func(*args, **(kwargs or {}))
         made = _tensors(result)
         self._multiply_adds[self._inside[-1]] += _multiply_adds(func, args, kwargs or {}, result)
         if func in _UNSEEN:
@@ -242,12 +247,11 @@ def _own_parameters(modules: Mapping[str, nn.Module]) -> dict[str, int]:
     return counts
 
 
-def _convolved(inputs: Tensor, weight: Tensor, bias: Tensor | None, *how: Any) -> Tensor:
+def _convolved(inputs: Tensor, weight: Tensor, _: Tensor | None, *how: Any) -> Tensor | None:
     """Make room for the result of a convolution."""
-    stride, padding, dilation, is_transposed, *_ = how
-    if is_transposed:
-        result: Tensor = _aten.convolution(inputs, weight, bias, *how)
-        return result
+    stride, padding, dilation, is_transposed, _, groups = how
+    if is_transposed or inputs.shape[1] != weight.shape[1] * groups:
+        return None
     sizes = [
         (size + 2 * pad - gap * (kernel - 1) - 1) // step + 1
         for size, kernel, step, pad, gap in zip(
@@ -257,12 +261,14 @@ def _convolved(inputs: Tensor, weight: Tensor, bias: Tensor | None, *how: Any) -
     return inputs.new_empty(inputs.shape[0], weight.shape[0], *sizes)
 
 
-def _multiplied(left: Tensor, right: Tensor) -> Tensor:
-    return left.new_empty(left.shape[0], right.shape[1])
+def _multiplied(left: Tensor, right: Tensor) -> Tensor | None:
+    fits = left.shape[1] == right.shape[0]
+    return left.new_empty(left.shape[0], right.shape[1]) if fits else None
 
 
-# What takes the time of a forward pass, and whose values nobody asks for.
-_RESULTS: Final = {
+# What takes the time of a forward pass and whose values nobody asks for. None: leave it to torch,
+# which also says what is wrong.
+_SHORTCUTS: Final[dict[Any, Callable[..., Tensor | None]]] = {
     _aten.convolution.default: _convolved,
     _aten.mm.default: _multiplied,
     _aten.addmm.default: lambda _, left, right, **__: _multiplied(left, right),
