@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from paceline.results import (
+    BucketTotals,
     Facts,
     NodeUsage,
     Result,
@@ -33,6 +34,8 @@ class Outcome:
     status: Status = "finished"
     reason: str | None = None
     data: str | None = None
+    has_buffers: bool = False
+    """Whether the model has statistics of its own beside its parameters."""
     totals: dict[str, Row] = field(default_factory=dict)
     """What each worker said of itself when it had trained."""
     servers: dict[str, Row] = field(default_factory=dict)
@@ -72,6 +75,7 @@ def result_of(
         meaning=_meaning(facts, staleness),
         data=outcome.data,
         skipped_rows=_skipped_rows(outcome),
+        buffers_of="worker0" if outcome.has_buffers else None,
         num_workers=facts.num_workers,
         batch_size=facts.batch_size,
         seed=facts.seed,
@@ -145,13 +149,18 @@ def _worker_totals(name: str, outcome: Outcome, steps: list[Row]) -> WorkerTotal
         received_bytes=said.get("received_bytes"),
         refused=said.get("refused"),
         cpu_s=said.get("cpu_s"),
+        hidden_s=said.get("hidden_s"),
+        buckets=tuple(BucketTotals(**each) for each in said.get("buckets", ())),
         **_arrivals(name, outcome),
         **(spans if rows else {}),
     )
 
 
 def _arrivals(name: str, outcome: Outcome) -> Row:
-    """How a worker arrived at synchronous updates, as the first server saw it."""
+    """How a worker arrived at synchronous updates: as it says, or as the first server saw it."""
+    said = outcome.totals.get(name, {})
+    if "late_s" in said:
+        return {"times_last": said["times_last"], "late_s": said["late_s"]}
     seen = outcome.servers.get("server0", {})
     if not seen.get("last_arrivals"):
         return {}

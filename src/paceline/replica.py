@@ -63,6 +63,12 @@ class Replica:
         state["rows"] = state.pop(name)
         return state
 
+    @property
+    def has_buffers(self) -> bool:
+        """Whether there is more to the model than parameters: statistics of batches, say."""
+        parameters = dict(self.model.named_parameters(remove_duplicate=False))
+        return not self.model.state_dict().keys() <= parameters.keys()
+
     def move_to(self, *, parameters: Tensor, gradients: Tensor) -> None:
         """Lay the model out in memory that is given: shared with others, for example."""
         self.parameters, self.gradients = parameters, gradients

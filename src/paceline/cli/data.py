@@ -120,26 +120,16 @@ def verify(
 
 
 def _row(dataset: DataSet, data_dir: Path) -> tuple[str, ...]:
+    from paceline.workloads.data.checks import presence
+
     return (
         dataset.name,
         dataset.title,
         f"{dataset.num_train:,} + {dataset.num_test:,}",
         f"{dataset.size_bytes / 1e6:.0f} MB",
         dataset.licence,
-        _presence(dataset, data_dir / dataset.name),
+        presence(dataset, data_dir / dataset.name),
     )
-
-
-def _presence(dataset: DataSet, folder: Path) -> str:
-    from paceline.workloads.data.checks import check_size
-
-    states = [check_size(folder / file.name, file).state for file in dataset.files]
-    num_ok = states.count("ok")
-    if num_ok == len(states):
-        return "yes"
-    if set(states) == {"missing"}:
-        return "a tenth, embedded" if dataset is catalogue.MNIST else "no"
-    return f"{num_ok} of {len(states)} files"
 
 
 def _verdict(name: str, state: FileState) -> str:

@@ -56,10 +56,14 @@ def _tested(result: Result, accuracy: float) -> str:
     parts = [f"[bold]{percent(accuracy)}[/]"]
     if "larger_class" in metrics:
         parts.append(f"the larger class alone {percent(metrics['larger_class'])}")
+    if "top5" in metrics:
+        parts.append(f"among the first five {percent(metrics['top5'])}")
     if result.test_loss is not None:
         parts.append(f"loss {result.test_loss:.4f}")
     if "auc" in metrics:
         parts.append(f"AUC {metrics['auc']:.4f}")
+    if result.buffers_of and result.num_workers > 1:
+        parts.append(f"with the batch statistics of {result.buffers_of}")
     return ", ".join(parts)
 
 

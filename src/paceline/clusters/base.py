@@ -67,6 +67,8 @@ class Berth:
     open_channel: Callable[[], Channel]
     host: Host | None = None
     """What the seats of one host share, where they do."""
+    address: str = "127.0.0.1"
+    """Where other nodes reach this one."""
     spec: Any = None
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
 
 from paceline.description import Description
@@ -17,6 +18,16 @@ if TYPE_CHECKING:
 
 Split = Literal["train", "test"]
 Batch = Sequence["Tensor"]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Supply:
+    """Which data a workload trains on, whether it is here, and how to get it."""
+
+    data: str = "its own"
+    here: str = "-"
+    remedy: str = ""
 
 
 class Data(ABC):
@@ -78,6 +89,11 @@ class Workload(Description, ABC):
     most_threads: ClassVar[int | None] = None
     """How many threads the arithmetic gains from; None: as many as there are cores."""
 
+    @property
+    def test_batch(self) -> int:
+        """How many test rows go through the model at once: what its activations leave room for."""
+        return 500
+
     @abstractmethod
     def model(self) -> nn.Module:
         """Make the model, freshly initialised."""
@@ -115,6 +131,16 @@ class Workload(Description, ABC):
 
     def prepare(self, progress: Progress) -> None:
         """Make what is made once and kept, before anything starts, and say how far it is."""
+
+    def example(self) -> Batch:
+        """Give a batch of one row, right in its shapes; override to do so without the data."""
+        import torch
+
+        return self.data("train", torch.float32).take(torch.zeros(1, dtype=torch.int64))
+
+    def supply(self) -> Supply:
+        """Say where the data stands, at a glance; reads none of it."""
+        return Supply()
 
     def verify(self) -> None:
         """Look closely at the data once, before anything starts; raise `DataError` if it is bad."""

@@ -10,6 +10,7 @@ from annotated_types import Ge, Le
 
 from paceline.description import Count
 from paceline.errors import DataError, Problem
+from paceline.workloads.base import Batch, Supply
 from paceline.workloads.data.sources.base import Progress
 from paceline.workloads.sparse import SparseLogisticFiles
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from paceline.workloads.data.sparse.rowset import RowSet
 
 NUM_FEATURES: Final = 33_762_578
+NUM_COLUMNS: Final = 39
 _LARGEST: Final = 2**31 - 1
 
 
@@ -56,6 +58,21 @@ class LogisticCriteo(SparseLogisticFiles):
         if self.train is None:
             raise DataError("logistic-criteo: workload.train is not given")
         return self.train, self.test
+
+    def supply(self) -> Supply:
+        if self.source == "generated":
+            is_here = (self._generated().folder / "generated.json").is_file()
+            return Supply(data="generated rows", here="yes" if is_here else "made when needed")
+        if self.train is None:
+            remedy = "--set workload.train=FILE, or workload.source=generated"
+            return Supply(data="Criteo's rows, a file of yours", remedy=remedy)
+        return Supply(data=str(self.train), here="yes" if self.train.exists() else "no")
+
+    def example(self) -> Batch:
+        import torch
+
+        positions = torch.arange(NUM_COLUMNS)
+        return [positions, positions.view(1, -1), torch.zeros(1)]
 
     def num_weights(self) -> int:
         from paceline.workloads.data.sparse import binary

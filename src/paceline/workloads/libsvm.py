@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, final
 from annotated_types import Ge, Le
 
 from paceline.errors import DataError, Problem
+from paceline.workloads.base import Supply
 from paceline.workloads.data.sources.base import Progress
 from paceline.workloads.sparse import SparseLogisticFiles
 
@@ -38,6 +39,12 @@ class LogisticLibsvm(SparseLogisticFiles):
         if self.train is None:
             raise DataError("logistic-libsvm: workload.train is not given")
         return self.train, self.test
+
+    def supply(self) -> Supply:
+        if self.train is None:
+            remedy = "--set workload.train=FILE"
+            return Supply(data="libsvm rows, a file of yours", remedy=remedy)
+        return Supply(data=str(self.train), here="yes" if self.train.exists() else "no")
 
     def num_weights(self) -> int:
         if self.num_features is not None:

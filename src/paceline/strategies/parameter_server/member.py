@@ -35,7 +35,8 @@ class PsMember(Member):
         self._rows: Tensor | None = None
         self._link = _link(place, chunk_bytes)
 
-    def begin(self) -> None:
+    def begin(self, *, last: bool) -> None:
+        del last
         if self._must_wait:
             self._must_wait = False
             self.global_steps = self._link.await_release().version
