@@ -64,24 +64,24 @@ class _Sums(torch.autograd.Function):
     def forward(
         ctx: Any, table: Tensor, positions: Tensor, weights: Tensor | None, bags: Tensor | None
     ) -> Tensor:
-        flat, narrow = positions.reshape(-1), _narrow(table)
+        flat, vector = positions.reshape(-1), narrow(table)
         num_bags = len(positions) if bags is None else len(bags) - 1
         owners = None if bags is None else _owners(bags)
-        values = narrow.index_select(0, flat)
+        values = vector.index_select(0, flat)
         if weights is not None:
-            weights = weights.reshape(-1, *[1] * (narrow.dim() - 1))
+            weights = weights.reshape(-1, *[1] * (vector.dim() - 1))
             values.mul_(weights)
         ctx.kept = (table.shape, flat, weights, owners, num_bags)
         if owners is None:
-            summed = values.view(num_bags, -1, *narrow.shape[1:]).sum(1)
+            summed = values.view(*positions.shape, *vector.shape[1:]).sum(1)
         else:
-            summed = values.new_zeros(num_bags, *narrow.shape[1:]).index_add_(0, owners, values)
-        return summed.view(num_bags, -1)
+            summed = values.new_zeros(num_bags, *vector.shape[1:]).index_add_(0, owners, values)
+        return summed.view(num_bags, table.shape[1])
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> tuple[Tensor, None, None, None]:
         shape, flat, weights, owners, num_bags = ctx.kept
-        gradient = _narrow(gradients[0])
+        gradient = narrow(gradients[0])
         if owners is None:
             each = len(flat) // max(1, num_bags)
             spread = gradient.repeat_interleave(each, 0)
@@ -90,11 +90,11 @@ class _Sums(torch.autograd.Function):
         if weights is not None:
             spread.mul_(weights)
         total = gradient.new_zeros(shape)
-        _narrow(total).index_add_(0, flat, spread)
+        narrow(total).index_add_(0, flat, spread)
         return total, None, None, None
 
 
-def _narrow(table: Tensor) -> Tensor:
+def narrow(table: Tensor) -> Tensor:
     """A table of one column as a vector: of those, torch takes rows three times as fast."""
     return table.view(-1) if table.shape[1] == 1 else table
 

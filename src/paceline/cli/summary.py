@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 from rich.table import Table
 
-from paceline.cli.tables import plain_table, short, wide_console
+from paceline.cli.tables import plain_table, short, wide_console, with_origin
 
 if TYPE_CHECKING:
     from paceline.results import NodeUsage, Result, WorkerTotals
@@ -30,7 +30,8 @@ def print_result(result: Result) -> None:
 
 def _outcome(result: Result) -> Table:
     table = Table.grid(padding=(0, 2))
-    title = " · ".join(map(short, (result.workload, result.strategy, result.cluster)))
+    workload = with_origin(short(result.workload), result.data)
+    title = " · ".join((workload, short(result.strategy), short(result.cluster)))
     what = escape(f"({result.meaning}; batch {result.batch_size})")
     table.add_row("[bold]run", f"[bold]{escape(title)}[/] {what}")
     if result.status != "finished":

@@ -96,8 +96,7 @@ class _Alone(Member):
     def pull(self, rows: Tensor) -> None:
         assert self.replica.table is not None
         self.rows = rows
-        values = self.row_update.parameters.index_select(0, rows)
-        self.replica.table.window = values.requires_grad_()
+        self.replica.table.window = self.row_update.rows(rows).requires_grad_()
 
     def table_values(self) -> Tensor | None:
         return None if self.replica.table is None else self.row_update.parameters

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal, final
 from annotated_types import Ge, Le
 
 from paceline.description import Count
-from paceline.errors import DataError, Problem
+from paceline.errors import Problem, SpecError
 from paceline.workloads.base import Batch, Supply
 from paceline.workloads.data.sources.base import Progress
 from paceline.workloads.sparse import SparseLogisticFiles
@@ -40,12 +40,6 @@ class LogisticCriteo(SparseLogisticFiles):
         return "logistic-criteo"
 
     def problems(self) -> Iterator[Problem]:
-        if self.source == "files" and self.train is None:
-            reason = (
-                "must be given: a file of Criteo's rows, a folder of them, or one that `paceline "
-                "data convert` wrote; or workload.source=generated for rows of the same shape"
-            )
-            yield Problem("workload.train", None, reason)
         if self.source == "generated":
             for field, path in (("train", self.train), ("test", self.test)):
                 if path is not None:
@@ -56,7 +50,11 @@ class LogisticCriteo(SparseLogisticFiles):
             generated = self._generated()
             return generated.train, generated.test
         if self.train is None:
-            raise DataError("logistic-criteo: workload.train is not given")
+            reason = (
+                "must be given: a file of Criteo's rows, a folder of them, or one that `paceline "
+                "data convert` wrote; or workload.source=generated for rows of the same shape"
+            )
+            raise SpecError([Problem("workload.train", None, reason)])
         return self.train, self.test
 
     def supply(self) -> Supply:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Final, final
 
 from annotated_types import Ge, Le
 
-from paceline.errors import DataError, Problem
+from paceline.errors import DataError, Problem, SpecError
 from paceline.workloads.base import Supply
 from paceline.workloads.data.sources.base import Progress
 from paceline.workloads.sparse import SparseLogisticFiles
@@ -30,14 +29,10 @@ class LogisticLibsvm(SparseLogisticFiles):
     def name(self) -> str:
         return "logistic-libsvm"
 
-    def problems(self) -> Iterator[Problem]:
-        if self.train is None:
-            reason = "must be given: a libsvm file, or a folder that `paceline data convert` wrote"
-            yield Problem("workload.train", None, reason)
-
     def paths(self) -> tuple[Path, Path | None]:
         if self.train is None:
-            raise DataError("logistic-libsvm: workload.train is not given")
+            reason = "must be given: a libsvm file, or a folder that `paceline data convert` wrote"
+            raise SpecError([Problem("workload.train", None, reason)])
         return self.train, self.test
 
     def supply(self) -> Supply:

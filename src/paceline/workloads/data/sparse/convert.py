@@ -119,7 +119,7 @@ class _Conversion:
         self._notes = notes
         self._written = notes.written
         self._skipped_before = notes.written.skipped_rows
-        self._judge = Judge(notes.job.bad_rows)
+        self._judge = Judge(notes.job.bad_rows, "--bad-rows skip")
         self._parse = _parser(notes.job)
         self._numberer: _Numberer | None = None
         if notes.job.coding == "vocabulary":

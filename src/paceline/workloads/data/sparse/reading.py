@@ -29,8 +29,9 @@ Parse = Callable[[Sequence[bytes]], Parsed]
 class Judge:
     """Stops at a bad row, or counts it."""
 
-    def __init__(self, bad_rows: BadRows) -> None:
+    def __init__(self, bad_rows: BadRows, option: str = "workload.bad_rows=skip") -> None:
         self._stops = bad_rows == "stop"
+        self._option = option
         self._lock = threading.Lock()
         self.num_skipped = 0
         self.first = ""
@@ -43,7 +44,7 @@ class Judge:
         first = min(bad)
         told = f"{place(first)}: {bad[first]}"
         if self._stops:
-            raise DataError(f"{told}; workload.bad_rows=skip leaves such rows out")
+            raise DataError(f"{told}; {self._option} leaves such rows out")
         with self._lock:
             self.num_skipped += len(bad)
             self.first = self.first or told
