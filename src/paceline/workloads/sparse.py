@@ -81,6 +81,7 @@ class SparseLogisticFiles(Workload, ABC):
         for path in self.paths():
             if path is not None:
                 self.rows_of(path).check()
+        self.num_weights()
 
     def _part(self, split: Split) -> tuple[RowSet, range]:
         """Say which rows of which set are of a split."""
