@@ -105,8 +105,11 @@ class LogisticCriteo(SparseLogisticFiles):
     def origin(self, own: str) -> str:
         if self.source == "files":
             return own
-        planted = self._generated().facts().planted_auc
-        return f"generated rows, {own}; the planted model has an AUC of {planted:.4f}"
+        return f"generated rows, {own}; the planted model has an AUC of {self.planted_auc():.4f}"
+
+    def planted_auc(self) -> float:
+        """Give the AUC of the model that labelled generated rows: the best that can be learnt."""
+        return self._generated().facts().planted_auc
 
     def _generated(self) -> Generated:
         from paceline.workloads.data.sparse.generate import Generated
