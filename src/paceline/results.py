@@ -60,6 +60,8 @@ class WorkerTotals:
     exchange_s: float | None = None
     cpu_s: float | None = None
     """Processor time of the thread that steps; those that help it with arithmetic not counted."""
+    memory_peak_bytes: int | None = None
+    """The most that was resident at once, from its start to the end of training."""
     sent_bytes: int | None = None
     received_bytes: int | None = None
     refused: int | None = None

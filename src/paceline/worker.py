@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import resource
 import sys
 import threading
 import time
@@ -297,6 +298,7 @@ class Worker:
             "samples": self.num_steps * self.order.batch,
             "global_steps": self.member.global_steps,
             "final_loss": self.recorder.final_loss(),
+            "memory_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             **self.member.counted(),
             **self.train_data.counted(),
         }

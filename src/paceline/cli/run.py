@@ -39,7 +39,7 @@ def run(  # noqa: PLR0917 - each is an option on the command line
         str,
         typer.Argument(
             metavar="WORKLOAD",
-            help="logistic-mnist, lenet-mnist, synthetic, a class of your own "
+            help="One that `paceline workloads` lists, a class of your own "
             "(my_model.py:MyWorkload), or the spec.toml of an earlier run.",
             show_default=False,
         ),

@@ -80,10 +80,16 @@ def _trained(result: Result) -> str:
 
 
 def _workers(result: Result) -> Table:
-    table = plain_table("worker", "steps>", "train s>", "load>", "compute>", "exchange>", "other>")
+    phases = ("load>", "compute>", "exchange>", "other>")
+    table = plain_table("worker", "steps>", "train s>", *phases, "memory peak>")
     for worker in result.workers:
+        peak = worker.memory_peak_bytes
         table.add_row(
-            worker.name, f"{worker.worker_steps:,}", f"{worker.train_s:.2f}", *_shares(worker)
+            worker.name,
+            f"{worker.worker_steps:,}",
+            f"{worker.train_s:.2f}",
+            *_shares(worker),
+            "-" if peak is None else f"{peak / 1e6:,.1f} MB",
         )
     return table
 

@@ -49,6 +49,8 @@ class Job:
     seats: Sequence[Seat]
     threads: int
     """How many threads each seat's arithmetic may use."""
+    imports: Sequence[str] = ()
+    """Modules that every seat will need, for a cluster that can import them once for all."""
     spec: Any = None
     """The live description, for a cluster that can hand it over without writing it down."""
 

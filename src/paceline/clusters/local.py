@@ -104,6 +104,7 @@ def _job_table(job: Job, descriptors: dict[str, int]) -> dict[str, object]:
         "run_dir": str(job.run_dir),
         "run_key": key,
         "entry": job.entry,
+        "imports": list(job.imports),
         "threads": job.threads,
         "path": sys.path,
         "seats": seats,

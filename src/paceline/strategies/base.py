@@ -151,6 +151,11 @@ class Strategy(Description, ABC):
         return False
 
     @property
+    def imports(self) -> tuple[str, ...]:
+        """Modules that take long to import: a cluster that forks imports them once for all."""
+        return ()
+
+    @property
     def num_servers(self) -> int:
         """How many server seats it wants."""
         return 0

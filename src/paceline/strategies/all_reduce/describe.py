@@ -59,6 +59,10 @@ class Ddp(Averaging):
     def needs_processes(self) -> bool:
         return True
 
+    @property
+    def imports(self) -> tuple[str, ...]:
+        return ("paceline.strategies.all_reduce.ddp", "torch._dynamo")
+
     def meaning(self, num_workers: int) -> str:
         return f"synchronous, torch DDP, {num_workers} of {num_workers} gradients"
 

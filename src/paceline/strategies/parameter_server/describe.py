@@ -41,7 +41,7 @@ class ParameterServer(Strategy, ABC):
     def join(self, place: Place) -> Member:
         from paceline.strategies.parameter_server.member import PsMember
 
-        return PsMember(place, self.chunk_bytes)
+        return PsMember(place, self.chunk_bytes, self.rules(place.num_workers))
 
     def serve(self, place: Place) -> Mapping[str, Any]:
         from paceline.strategies.parameter_server.server import Server
