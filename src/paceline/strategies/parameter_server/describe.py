@@ -19,6 +19,8 @@ class ParameterServer(Strategy, ABC):
     """Over how many servers the parameters are split, in equal parts."""
     chunk_bytes: Bytes = 1 << 20
     """A push travels and is applied in pieces of this size."""
+    sparse: bool = True
+    """Whether only the rows of a table that a batch touches travel, or the whole table."""
 
     @property
     def num_servers(self) -> int:
@@ -28,6 +30,10 @@ class ParameterServer(Strategy, ABC):
     def fetches_ahead(self) -> bool:
         """Whether the rows of the next batch are asked for while this one computes."""
         return False
+
+    @property
+    def moves_rows(self) -> bool:
+        return self.sparse
 
     @abstractmethod
     def rules(self, num_workers: int) -> Rules:
