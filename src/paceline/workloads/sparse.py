@@ -38,6 +38,10 @@ class SparseLogisticFiles(Workload, ABC):
     """Files of up to this size together are read into memory; larger ones are streamed."""
     data_dir: Path | None = None
 
+    @property
+    def test_batch(self) -> int:
+        return 2000
+
     @abstractmethod
     def rows_of(self, path: Path, progress: Progress | None = None) -> RowSet:
         """Open the rows of a path."""
