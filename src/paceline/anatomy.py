@@ -21,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
-from paceline.replica import Rows
+from paceline.rows import Rows
 from paceline.workloads.base import Workload
 
 Loss = Callable[[nn.Module, Sequence[Tensor]], Tensor]
@@ -30,7 +30,6 @@ Shape = tuple[int, ...]
 FLOAT_BYTES: Final = 4
 _aten: Final = torch.ops.aten
 _DRAWS: Final = {_aten.normal_.default, _aten.uniform_.default}
-_BAGS: Final = {_aten._embedding_bag, _aten._embedding_bag_forward_only}  # noqa: SLF001
 # What the data flow is easier to read without.
 _UNSEEN: Final = {_aten.detach.default}
 
@@ -159,7 +158,12 @@ class _Trace(_Mode):  # type: ignore[no-untyped-call]
         if result is None:
             result = func(*args, **(kwargs or {}))
         made = _tensors(result)
-        self._multiply_adds[self._inside[-1]] += _multiply_adds(func, args, kwargs or {}, result)
+        inside = self._inside[-1]
+        self._multiply_adds[inside] += (
+            _of_rows(func, made)
+            if isinstance(self._modules[inside], Rows)
+            else _multiply_adds(func, args, kwargs or {}, result)
+        )
         if func in _UNSEEN:
             self._alive += made
             maker = self._makers.get(id(args[0]), "")
@@ -242,7 +246,7 @@ def _own_parameters(modules: Mapping[str, nn.Module]) -> dict[str, int]:
         own = set(module.parameters(recurse=False)) - seen
         seen |= own
         counts[name] = sum(each.numel() for each in own)
-        if isinstance(module, Rows):
+        if isinstance(module, Rows) and module.held is None:
             counts[name] += module.num_rows * module.width
     return counts
 
@@ -276,12 +280,16 @@ _SHORTCUTS: Final[dict[Any, Callable[..., Tensor | None]]] = {
 
 
 def _multiply_adds(func: Any, args: Any, kwargs: Mapping[str, Any], result: object) -> int:
-    packet = func.overloadpacket
-    if packet in _BAGS:
-        return int(args[1].numel()) * int(args[0].shape[1])
-    count = flop_registry.get(packet)
+    count = flop_registry.get(func.overloadpacket)
     # torch counts a multiplication and an addition as two.
     return 0 if count is None else int(count(*args, **kwargs, out_val=result)) // 2
+
+
+def _of_rows(func: Any, made: list[Tensor]) -> int:
+    """A table's rows are taken, each value is multiplied once and added once."""
+    if func is not _aten.index_select.default:
+        return 0
+    return sum(each.numel() for each in made if each.is_floating_point())
 
 
 def _tensors(values: object) -> list[Tensor]:

@@ -63,7 +63,7 @@ def result_of(
     metrics = {key: _finite(value) for key, value in last.items() if key in _metrics(last)}
     final_loss = _final_loss(steps, workers, outcome)
     staleness = _staleness(outcome)
-    if (steps or outcome.totals) and final_loss is None:
+    if worker_steps and final_loss is None:
         outcome.warnings.append("the loss is not a finite number")
     return Result(
         run=str(path),
@@ -74,6 +74,7 @@ def result_of(
         cluster=facts.cluster,
         meaning=_meaning(facts, staleness),
         data=outcome.data,
+        skipped_rows=_skipped_rows(outcome),
         buffers_of="worker0" if outcome.has_buffers else None,
         num_workers=facts.num_workers,
         batch_size=facts.batch_size,
@@ -112,6 +113,17 @@ def _final_evaluation(outcome: Outcome, steps: list[Row]) -> Row:
     rows = [*steps, *outcome.totals.values()]
     made = [row["global_steps"] or row["worker_steps"] for row in rows]
     return last if last.get("progress") == max(made, default=None) else {}
+
+
+def _skipped_rows(outcome: Outcome) -> int:
+    """Count bad rows: each worker's own, and once those that all left out alike."""
+    said = outcome.totals.values()
+    skipped: int = sum(each.get("skipped_rows", 0) for each in said)
+    skipped += max((each.get("left_out_rows", 0) for each in said), default=0)
+    if skipped:
+        first = next(each["first_skipped"] for each in said if each.get("first_skipped"))
+        outcome.warnings.append(f"{skipped:,} bad rows were left out, such as {first}")
+    return skipped
 
 
 def _worker_names(facts: Facts) -> list[str]:
@@ -211,8 +223,8 @@ def _final_loss(
     Workers that came to their end said it exactly; of others there are the rows.
     """
     if len(outcome.totals) == len(workers):
-        said = [row["final_loss"] for row in outcome.totals.values()]
-        return _finite(sum(said) / len(said)) if None not in said else None
+        said = [row["final_loss"] for row in outcome.totals.values() if row["worker_steps"]]
+        return _finite(sum(said) / len(said)) if said and None not in said else None
     totals = {each.name: each.worker_steps for each in workers}
     weights = [_tenths_in_tail(row, totals[row["seat"]]) for row in steps]
     if not any(weights):

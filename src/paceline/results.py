@@ -147,6 +147,8 @@ class Result:
     meaning: str
     """What was computed, in words."""
     data: str | None = None
+    skipped_rows: int = 0
+    """Bad rows that were left out."""
     buffers_of: str | None = None
     """Whose buffers, such as statistics of batch normalisation, were evaluated: each worker keeps
     its own. None where the model has none."""

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import resource
 import sys
@@ -17,6 +18,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, final
 
 import torch
+from torch import Tensor
 
 from paceline.anatomy import dissect
 from paceline.clusters.base import Berth
@@ -102,8 +104,12 @@ def _place(berth: Berth, spec: RunSpec) -> Place:
         rank=berth.seat.index,
         num_workers=spec.num_workers,
         num_servers=spec.strategy.num_servers,
-        replica=Replica(spec.workload.model(), getattr(torch, spec.dtype)),
-        optimizer=spec.optimizer,
+        replica=Replica(
+            spec.workload.model(),
+            getattr(torch, spec.dtype),
+            whole_table=not spec.strategy.moves_rows,
+        ),
+        optimizer=spec.optimizer.for_workers(spec.num_workers),
         most_steps=spec.steps,
         host=berth.host,
         open_channel=berth.open_channel,
@@ -200,18 +206,22 @@ class Worker:
         """The loop: load, compute, exchange."""
         recorder, member, compute, limits = self.recorder, self.member, self.compute, self.limits
         load, computing, exchange = recorder.load, recorder.compute, recorder.exchange
-        batches = self._batches()
+        batches, bring = self._batches(), self.replica.bringer(member.pull)
         interval_ns = int(self.spec.record.interval_s * 1e9)
         next_row_ns = 0
         evaluate_every = self.spec.evaluate_every(self.order) or NEVER
         next_evaluation = evaluate_every
-        is_last = False
+        is_last = not member.starts
         while not is_last:
             with load:
-                batch = next(batches)
+                batch, rows, next_rows = next(batches)
             with exchange:
                 wishes_last = self._wants_last(limits)
                 member.begin(last=wishes_last)
+                if rows is not None:
+                    bring(rows)
+                if next_rows is not None:
+                    member.fetch_ahead(next_rows)
             with computing:
                 recorder.losses.append(compute.gradients(batch))
             with exchange:
@@ -225,14 +235,18 @@ class Worker:
                 is_last = self._pause()
         self._write_row()
 
-    def _batches(self) -> Iterator[Batch]:
-        """Gather this worker's rows, batch after batch, and the table rows they need."""
-        data, member = self.train_data, self.member
+    def _batches(self) -> Iterator[tuple[Batch, Tensor | None, Tensor | None]]:
+        """Gather batch after batch, with the table rows it needs, and where asked for the next."""
+        if self.member.fetches_ahead and self.replica.table is not None:
+            for (batch, rows), (_, next_rows) in itertools.pairwise(self._loaded()):
+                yield batch, rows, next_rows
+        for batch, rows in self._loaded():
+            yield batch, rows, None
+
+    def _loaded(self) -> Iterator[tuple[Batch, Tensor | None]]:
+        data = self.train_data
         for batch in data.batches(self.order, self.rank):
-            touched = data.touched(batch)
-            if touched is not None:
-                member.pull(touched)
-            yield batch
+            yield batch, data.touched(batch)
 
     def _progress(self) -> int:
         """Global steps; where there are none, this worker's own."""
@@ -296,6 +310,7 @@ class Worker:
             "final_loss": self.recorder.final_loss(),
             "memory_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             **self.member.counted(),
+            **self.train_data.counted(),
         }
 
     def _save(self) -> None:
@@ -303,7 +318,7 @@ class Worker:
         self.member.refresh()
         from safetensors.torch import save_file
 
-        state = {key: value.contiguous() for key, value in self.replica.model.state_dict().items()}
+        state = {key: value.contiguous() for key, value in self.replica.state().items()}
         table = self.member.table_values()
         if table is not None:
             state["rows"] = table

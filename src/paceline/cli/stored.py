@@ -155,6 +155,8 @@ def _listed(run: RunDir, result: Result | str | None) -> dict[str, Any]:
 
 
 def _cells(run: RunDir, result: Result | str | None) -> list[str]:
+    from paceline.cli.tables import with_origin
+
     ident = run.name.rpartition("-")[2]
     if result is None or isinstance(result, str):
         return [ident, run.name[16:].rpartition("-")[0], *[""] * 6, result or "running"]
@@ -162,7 +164,7 @@ def _cells(run: RunDir, result: Result | str | None) -> list[str]:
     rate = result.worker_steps_per_s if result.global_steps is None else result.steps_per_s
     return [
         ident,
-        result.workload.rpartition(":")[2],
+        with_origin(result.workload.rpartition(":")[2], result.data),
         result.strategy.rpartition(":")[2],
         f"{result.num_workers} x {result.batch_size}",
         f"{steps:,}",

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 from rich.table import Table
 
-from paceline.cli.tables import plain_table, short, wide_console
+from paceline.cli.tables import plain_table, short, wide_console, with_origin
 
 if TYPE_CHECKING:
     from paceline.results import NodeUsage, Result, WorkerTotals
@@ -30,7 +30,8 @@ def print_result(result: Result) -> None:
 
 def _outcome(result: Result) -> Table:
     table = Table.grid(padding=(0, 2))
-    title = " · ".join(map(short, (result.workload, result.strategy, result.cluster)))
+    workload = with_origin(short(result.workload), result.data)
+    title = " · ".join((workload, short(result.strategy), short(result.cluster)))
     what = escape(f"({result.meaning}; batch {result.batch_size})")
     table.add_row("[bold]run", f"[bold]{escape(title)}[/] {what}")
     if result.status != "finished":
@@ -51,11 +52,17 @@ def _outcome(result: Result) -> Table:
 
 
 def _tested(result: Result, accuracy: float) -> str:
+    """The final parameters on the test rows."""
+    metrics = result.test_metrics
     parts = [f"[bold]{percent(accuracy)}[/]"]
-    if "top5" in result.test_metrics:
-        parts.append(f"among the first five {percent(result.test_metrics['top5'])}")
+    if "larger_class" in metrics:
+        parts.append(f"the larger class alone {percent(metrics['larger_class'])}")
+    if "top5" in metrics:
+        parts.append(f"among the first five {percent(metrics['top5'])}")
     if result.test_loss is not None:
         parts.append(f"loss {result.test_loss:.4f}")
+    if "auc" in metrics:
+        parts.append(f"AUC {metrics['auc']:.4f}")
     if result.buffers_of and result.num_workers > 1:
         parts.append(f"with the batch statistics of {result.buffers_of}")
     return ", ".join(parts)

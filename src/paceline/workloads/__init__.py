@@ -8,6 +8,8 @@ WORKLOADS = Catalogue(
     {
         "logistic-mnist": Entry("paceline.workloads.mnist:LogisticMnist"),
         "lenet-mnist": Entry("paceline.workloads.mnist:LenetMnist"),
+        "logistic-criteo": Entry("paceline.workloads.criteo:LogisticCriteo"),
+        "logistic-libsvm": Entry("paceline.workloads.libsvm:LogisticLibsvm"),
         "alexnet-cifar10": Entry("paceline.workloads.cifar:AlexnetCifar10"),
         "vgg16-cifar10": Entry("paceline.workloads.cifar:VggCifar10", {"depth": 16}),
         "vgg19-cifar10": Entry("paceline.workloads.cifar:VggCifar10", {"depth": 19}),

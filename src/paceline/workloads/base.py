@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, final
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
 
 from paceline.description import Description
 from paceline.optim import Optimizer, Sgd
+from paceline.workloads.data.sources.base import Progress
 from paceline.workloads.order import Order
 
 if TYPE_CHECKING:
@@ -50,6 +51,14 @@ class Data(ABC):
         """Say which rows of the model's `Rows` table the batch needs; None where there is none."""
         del batch
         return None
+
+    def counted(self) -> Mapping[str, Any]:
+        """Give what this worker has counted, for its totals.
+
+        Known are `skipped_rows` (bad ones of its own batches), `left_out_rows` (bad ones that all
+        workers left out when they read the same file) and `first_skipped` (where, and why).
+        """
+        return {}
 
 
 @final
@@ -101,7 +110,11 @@ class Workload(Description, ABC):
         return functional.cross_entropy(model(inputs), classes)
 
     def metrics(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        """Compute means over a test batch; `accuracy` is the one that targets refer to."""
+        """Compute means over a test batch; `accuracy` is the one that targets refer to.
+
+        What has a value for each row is not a metric, but given to `joined_metrics` when all
+        batches are through.
+        """
         from torch.nn import functional
 
         inputs, classes = batch
@@ -110,6 +123,14 @@ class Workload(Description, ABC):
             "accuracy": (outputs.argmax(1) == classes).double().mean(),
             "loss": functional.cross_entropy(outputs, classes),
         }
+
+    def joined_metrics(self, columns: Mapping[str, Tensor]) -> dict[str, float]:
+        """Compute what is no mean over batches, from what `metrics` gave as one value a row."""
+        del columns
+        return {}
+
+    def prepare(self, progress: Progress) -> None:
+        """Make what is made once and kept, before anything starts, and say how far it is."""
 
     def example(self) -> Batch:
         """Give a batch of one row, right in its shapes; override to do so without the data."""

@@ -66,7 +66,8 @@ class Synthetic(Workload):
             yield Problem("workload.features", self.features, reason)
 
     def model(self) -> nn.Module:
-        from paceline.workloads.nets.synthetic import SparseLogistic, Stack
+        from paceline.workloads.nets.logistic import SparseLogistic
+        from paceline.workloads.nets.synthetic import Stack
 
         if self.features:
             return SparseLogistic(self.features)

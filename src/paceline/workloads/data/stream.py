@@ -15,7 +15,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import accumulate, islice
+from itertools import accumulate, islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Generic, TypeVar, final
 
@@ -65,14 +65,22 @@ class Stream(Data, ABC, Generic[Raw]):
     """Rows in blocks of files. A file format says how a block is read and how rows are decoded.
 
     Both are called on several threads at a time. At most about two windows of undecoded rows are
-    held, so memory does not grow with the number of rows.
+    held, so memory does not grow with the number of rows. With `in_order`, blocks of a file are
+    read as they stand in it: for a file that can only be read from its beginning on.
     """
 
     def __init__(
-        self, blocks: Sequence[Block], *, window: int = 65_536, threads: int = 2, ahead: int = 4
+        self,
+        blocks: Sequence[Block],
+        *,
+        window: int = 65_536,
+        threads: int = 2,
+        ahead: int = 4,
+        in_order: bool = False,
     ) -> None:
         self.blocks = blocks
         self._starts = [0, *accumulate(block.num_rows for block in blocks)]
+        self._runs = self._file_starts() if in_order else self._starts[:-1]
         self._window = window
         self._threads = threads
         self._ahead = ahead
@@ -105,9 +113,18 @@ class Stream(Data, ABC, Generic[Raw]):
             ]
         )
 
+    def _file_starts(self) -> list[int]:
+        """The row that each file begins with."""
+        paths = [None, *(block.path for block in self.blocks)]
+        return [
+            start
+            for start, (one, next_) in zip(self._starts, pairwise(paths), strict=False)
+            if one != next_
+        ]
+
     @final
     def batches(self, order: Order, rank: int) -> Iterator[Batch]:
-        windowed = dataclasses.replace(order, window=self._window, runs=self._starts[:-1])
+        windowed = dataclasses.replace(order, window=self._window, runs=self._runs)
         rows = windowed.batches(rank)
         return prepared(self.take, rows, threads=self._threads, ahead=self._ahead)
 
