@@ -145,7 +145,10 @@ class TestPrepared:
         results = prepared(lambda n: n, range(100), threads=3, ahead=6)
         next(results)
         results.close()
-        assert not [each for each in threading.enumerate() if each.name.startswith("load")]
+        for thread in threading.enumerate():
+            if thread.name.startswith("load"):
+                thread.join(timeout=10)
+                assert not thread.is_alive()
 
 
 def test_the_position_of_a_batch_is_the_same_however_many_share_it():

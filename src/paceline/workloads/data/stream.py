@@ -46,7 +46,8 @@ def prepared(
             pending.extend(pool.submit(make, item) for item in islice(source, 1))
             yield first
     finally:
-        pool.shutdown(cancel_futures=True)
+        # Without waiting: what a thread still makes would count as training time.
+        pool.shutdown(wait=False, cancel_futures=True)
 
 
 @final
