@@ -164,6 +164,9 @@ class RunSpec(Description):
             reason = f"{self.strategy.name} shares no parameters, so it has no global steps"
             yield Problem("steps", self.steps, reason, LENGTHS[1:])
         yield from self.strategy.group_problems(self.num_workers)
+        if self.strategy.needs_processes and self.cluster.shares_process and self.num_workers > 1:
+            reason = f"{self.strategy.name} needs a process for each worker"
+            yield Problem("cluster", self.cluster.name, reason, ("local",))
 
     def check_data(self) -> Order:
         """Look at the data: is it there, and are there rows enough? Returns the order of rows."""

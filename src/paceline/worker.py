@@ -37,6 +37,8 @@ from paceline.workloads.base import Batch
 from paceline.workloads.order import Order
 
 NEVER: Final = sys.maxsize
+# How long a worker that lost another waits for the driver to name it.
+_PATIENCE_S: Final = 4.0
 
 # torch's random numbers are one for all threads, so inline seats make their models in turn.
 _BUILDING = threading.Lock()
@@ -105,6 +107,7 @@ def _place(berth: Berth, spec: RunSpec) -> Place:
         most_steps=spec.steps,
         host=berth.host,
         open_channel=berth.open_channel,
+        address=berth.address,
     )
 
 
@@ -153,7 +156,8 @@ class Worker:
         self.replica.model.train()
         self.member: Member = spec.strategy.join(place)
         ready = self.member.ready if self.member.overlaps else None
-        self.compute = Real(spec.workload.loss, self.replica, ready)
+        model = self.member.wrap(self.replica.model)
+        self.compute = Real(spec.workload.loss, self.replica, ready, model)
         self.evaluator = Evaluator(spec, self.replica, self.member) if self.rank == 0 else None
         seat, keep_all = berth.seat.name, spec.record.loss == "all"
         self.recorder = Recorder(
@@ -169,7 +173,7 @@ class Worker:
             self.line.send("joined", pid=own_pid(), data=self.train_data.origin)
             self.clock.start(self.line.wait("start")["start_s"])
             began_s = time.thread_time()
-            self.train()
+            self._train_to_its_end()
             cpu_s = time.thread_time() - began_s
             self.line.send("trained", cpu_s=cpu_s, **self._totals())
             self._attend("finish")
@@ -177,6 +181,15 @@ class Worker:
             self.recorder.close()
             self.member.close()
             self.place.close()
+
+    def _train_to_its_end(self) -> None:
+        try:
+            self.train()
+        except Exception as error:
+            # The driver knows which seat is gone; we only know that somebody is.
+            if self.member.is_lost_peer(error):
+                self.line.await_abort(_PATIENCE_S)
+            raise
 
     def train(self) -> None:
         """The loop: load, compute, exchange."""
@@ -192,7 +205,8 @@ class Worker:
             with load:
                 batch, rows, next_rows = next(batches)
             with exchange:
-                member.begin()
+                wishes_last = self._wants_last(limits)
+                member.begin(last=wishes_last)
                 if rows is not None:
                     member.pull(rows)
                 if next_rows is not None:
@@ -200,7 +214,7 @@ class Worker:
             with computing:
                 recorder.losses.append(compute.gradients(batch))
             with exchange:
-                is_last = member.exchange(last=self._wants_last(limits))
+                is_last = member.exchange(last=wishes_last)
             self.num_steps += 1
             if exchange.ended_ns >= next_row_ns:
                 next_row_ns = exchange.ended_ns + interval_ns
@@ -230,7 +244,7 @@ class Worker:
         return self.num_steps if shared is None else shared
 
     def _wants_last(self, limits: Limits) -> bool:
-        """Whether this worker wishes the step it is in to be its last."""
+        """Whether this worker wishes the step it begins to be its last."""
         if self.num_steps + 1 >= limits.worker_steps or self.line.stop_wanted:
             return True
         shared = self.member.global_steps
@@ -241,6 +255,7 @@ class Worker:
     def _write_row(self) -> None:
         """Write down the steps since the last row, and look whether the driver said anything."""
         if self.recorder.losses:
+            self.recorder.move_to_exchange(self.member.take_waited_ns())
             samples = self.num_steps * self.order.batch
             row = self.recorder.write(self.clock.now_s(), samples, self.member.global_steps)
             self.line.offer("status", **row)

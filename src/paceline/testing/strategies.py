@@ -51,7 +51,7 @@ class StrategyConformance:
         given: dict[str, Any] = {
             "workload": Moons(),
             "strategy": self.strategy,
-            "cluster": Inline(),
+            "cluster": self.clusters[0],
             "num_workers": self.num_workers,
             "batch": BATCH,
             "worker_steps": STEPS,

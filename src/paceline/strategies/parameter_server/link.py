@@ -95,6 +95,14 @@ class WorkerLink(ABC):
 class ServerLink(ABC):
     """A server's end. Used by one thread."""
 
+    changes: memoryview[int] | list[int]
+    """For each chunk a number to be raised before its parameters are changed, and after: odd while
+    they change. Whoever reads them meanwhile can so tell that it must read again."""
+
+    @abstractmethod
+    def place_parameters(self, initial: Tensor) -> Tensor:
+        """Lay the server's part of the parameters where it is to be kept."""
+
     @abstractmethod
     def arrivals(self) -> Iterator[Arrival]:
         """Yield chunks as they arrive. Raises `Finished` when the run is over."""
@@ -103,7 +111,7 @@ class ServerLink(ABC):
     def answer(
         self, worker: int, chunk: Chunk, parameters: Tensor, version: int, flags: int
     ) -> None:
-        """Send a chunk's parameters to a worker; they may change as soon as this returns."""
+        """Let a worker have a chunk's parameters; they may change as soon as this returns."""
 
     @abstractmethod
     def make_table(self, num_rows: int, width: int, dtype: torch.dtype) -> Tensor:

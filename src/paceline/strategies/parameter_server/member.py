@@ -11,6 +11,7 @@ from paceline.strategies.base import Member, Place
 from paceline.strategies.parameter_server.cuts import Chunk, chunks_of, server_part
 from paceline.strategies.parameter_server.link import LAST, PULL, REFUSED, WAIT, Touched, WorkerLink
 from paceline.strategies.parameter_server.messages import MessageWorkerLink
+from paceline.strategies.parameter_server.rules import Rules
 from paceline.strategies.parameter_server.shared import SharedWorkerLink
 
 if TYPE_CHECKING:
@@ -26,18 +27,20 @@ class PsMember(Member):
 
     limits_steps: ClassVar[bool] = True
 
-    def __init__(self, place: Place, chunk_bytes: int, *, prefetch: bool) -> None:
+    def __init__(self, place: Place, chunk_bytes: int, rules: Rules, *, prefetch: bool) -> None:
         self.replica = place.replica
         # Where memory is shared, a row is read from where it lies when it is needed.
         self.fetches_ahead = prefetch and place.host is None
+        self.starts = place.rank < rules.num_starters(place.num_workers, place.most_steps)
         self.global_steps: int = 0
         self._num_refused = 0
         self._staleness: Counter[int] = Counter()
         self._must_wait = False
         self._rows: Tensor | None = None
-        self._link = _link(place, chunk_bytes)
+        self._link = _link(place, chunk_bytes, rules)
 
-    def begin(self) -> None:
+    def begin(self, *, last: bool) -> None:
+        del last
         if self._must_wait:
             self._must_wait = False
             self.global_steps = self._link.await_release().version
@@ -98,7 +101,7 @@ class PsMember(Member):
         self._must_wait = bool(answer.flags & WAIT)
 
 
-def _link(place: Place, chunk_bytes: int) -> WorkerLink:
+def _link(place: Place, chunk_bytes: int, rules: Rules) -> WorkerLink:
     values = place.replica.parameters
     chunks: list[list[Chunk]] = [
         chunks_of(
@@ -110,4 +113,4 @@ def _link(place: Place, chunk_bytes: int) -> WorkerLink:
     ]
     if place.host is None:
         return MessageWorkerLink(place, chunks)
-    return SharedWorkerLink(place, place.host)
+    return SharedWorkerLink(place, place.host, chunks, exact=rules.admission.exact)

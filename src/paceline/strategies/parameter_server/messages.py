@@ -184,6 +184,7 @@ class MessageServerLink(ServerLink):
     def __init__(self, place: Place, chunks: list[Chunk]) -> None:
         self._channel = place.channel
         self._chunks = chunks
+        self.changes = [0] * len(chunks)
         self._ranks = {f"worker{rank}": rank for rank in range(place.num_workers)}
         self._dtype = place.replica.parameters.dtype
         self._table = place.replica.table
@@ -239,6 +240,9 @@ class MessageServerLink(ServerLink):
             return None
         rows = message.values - self._part.start
         return Arrival(rank, self._chunks[0], ROWS, 0, message.values, rows=rows)
+
+    def place_parameters(self, initial: Tensor) -> Tensor:
+        return initial.clone()
 
     def make_table(self, num_rows: int, width: int, dtype: torch.dtype) -> Tensor:
         return torch.zeros(num_rows, width, dtype=dtype)

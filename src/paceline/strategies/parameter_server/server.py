@@ -28,9 +28,9 @@ class Server:
         self._link: ServerLink = (
             MessageServerLink(place, chunks)
             if place.host is None
-            else SharedServerLink(place, place.host, chunks)
+            else SharedServerLink(place, place.host, chunks, exact=rules.admission.exact)
         )
-        parameters = whole if place.num_servers == 1 else whole[part].clone()
+        parameters = self._link.place_parameters(whole[part])
         keep = Keep(
             parameters,
             update=Update(place.optimizer, parameters),
