@@ -28,7 +28,7 @@ class _Noted(Member):
         self.calls = CALLS
         self.calls.clear()
 
-    def begin(self):
+    def begin(self, *, last):
         self.calls.append(("begin", None))
 
     def pull(self, rows):

@@ -4,6 +4,7 @@ from paceline.clusters.inline import Inline
 from paceline.clusters.local import Local
 from paceline.strategies.all_reduce.describe import Ddp, Ring
 from paceline.testing import StrategyConformance
+from tests.strategies.equality import EqualsSingle
 
 
 class TestRing(StrategyConformance):
@@ -16,6 +17,10 @@ class TestRingInSmallBuckets(StrategyConformance):
     strategy = Ring(bucket_bytes=100, check_every=7)
     clusters = (Inline(), Local(), Local(transport="zmq"))
     must_equal_single = True
+
+
+class TestRingOfRealModels(EqualsSingle):
+    strategy = Ring()
 
 
 class TestDdp(StrategyConformance):

@@ -42,10 +42,12 @@ class ParameterServer(Strategy, ABC):
     def join(self, place: Place) -> Member:
         from paceline.strategies.parameter_server.member import PsMember
 
-        rules = self.rules(place.num_workers)
-        member = PsMember(place, self.chunk_bytes, rules, prefetch=self.fetches_ahead)
-        member.starts = place.rank < rules.num_starters(place.num_workers, place.most_steps)
-        return member
+        return PsMember(
+            place,
+            self.chunk_bytes,
+            self.rules(place.num_workers),
+            prefetch=self.fetches_ahead,
+        )
 
     def serve(self, place: Place) -> Mapping[str, Any]:
         from paceline.strategies.parameter_server.server import Server
