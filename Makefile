@@ -32,6 +32,7 @@ bench: .venv/.installed-dev ## figures, as ratios within one run
 	$(BIN)/python benchmarks/start_up.py
 	$(BIN)/python benchmarks/kill_driver.py
 	$(BIN)/python benchmarks/parameter_server.py
+	$(BIN)/python benchmarks/ring.py
 	$(BIN)/python benchmarks/sparse.py
 
 clean: ## remove the environment

@@ -78,6 +78,13 @@ def worker_steps_per_s(case: Case, strategy: Strategy) -> float:
     return result.worker_steps_per_s
 
 
+def compare_with_solo(case: Case, repetitions: int) -> None:
+    ours = partial(worker_steps_per_s, case, case.strategy)
+    solo = partial(worker_steps_per_s, case, Solo())
+    title = f"{case.title}: worker steps/s over solo's"
+    print(alternate(title, ours, solo, repetitions).line(case.wanted), flush=True)
+
+
 def copies_s(num_bytes: int) -> float:
     """Two plain copies of so much memory, the best of five."""
     import torch
@@ -119,10 +126,7 @@ def main() -> None:
     arguments = parser.parse_args()
     for case in CASES:
         if arguments.only in case.title:
-            ours = partial(worker_steps_per_s, case, case.strategy)
-            solo = partial(worker_steps_per_s, case, Solo())
-            title = f"{case.title}: worker steps/s over solo's"
-            print(alternate(title, ours, solo, arguments.repetitions).line(case.wanted), flush=True)
+            compare_with_solo(case, arguments.repetitions)
     if arguments.only in "large model":
         compare_large(arguments.repetitions)
     if arguments.only in "sparse":
