@@ -7,7 +7,8 @@ import torch
 from torch import Tensor, nn
 
 from paceline.errors import SpecError
-from paceline.replica import Replica, Rows
+from paceline.replica import Replica
+from paceline.rows import Rows
 from paceline.workloads.nets.lenet import lenet5
 
 

@@ -153,6 +153,7 @@ class Conductor:
         self._pids[name] = message["pid"]
         self._first_joined_s = self._first_joined_s or time.monotonic()
         self._outcome.data = message.get("data") or self._outcome.data
+        self._outcome.has_buffers |= message.get("has_buffers", False)
         if len(self._pids) == len(self._seats):
             self._start()
 

@@ -50,6 +50,8 @@ def run(spec: RunSpec, *, out: Path | str = DEFAULT_OUT, watch: Watch | None = N
     _refuse_in_a_seat()
     spec = spec.checked()
     _check_sources(spec)
+    watch = watch or (lambda _: None)
+    _prepare(spec, watch)
     order = spec.check_data()
     facts = _facts(spec, order)
     run_dir = create_run(
@@ -66,7 +68,7 @@ def run(spec: RunSpec, *, out: Path | str = DEFAULT_OUT, watch: Watch | None = N
             order=order,
             run_dir=run_dir,
             outcome=outcome,
-            watch=watch or (lambda _: None),
+            watch=watch,
             began_s=began_s,
         )
     finally:
@@ -78,6 +80,19 @@ def run(spec: RunSpec, *, out: Path | str = DEFAULT_OUT, watch: Watch | None = N
         failure.result = result
         raise failure
     return result
+
+
+def _prepare(spec: RunSpec, watch: Watch) -> None:
+    """Have the workload make what it makes once, and show how far it is, a few times a second."""
+    told_s = 0.0
+
+    def progress(message: str, done: int, total: int) -> None:
+        nonlocal told_s
+        if time.monotonic() - told_s >= _TICK_S:
+            told_s = time.monotonic()
+            watch(View.preparing(message, done, total))
+
+    spec.workload.prepare(progress)
 
 
 def _carry_out(

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Final, final
+from typing import final
 
 import torch
+from torch import Tensor
 
 from paceline.replica import Replica
 from paceline.spec import RunSpec
 from paceline.strategies.base import Member
-
-# Enough rows to keep the cores busy, few enough that a large network's activations fit.
-_BATCH: Final = 500
 
 
 @final
@@ -23,25 +21,32 @@ class Evaluator:
         self._workload = spec.workload
         self._replica = replica
         self._member = member
+        self._bring = replica.bringer(member.pull)
         self._data = spec.workload.data("test", getattr(torch, spec.dtype))
         # The same rows every time and in every run: a choice that followed the seed would
-        # add its noise to every comparison.
+        # add its noise to every comparison. In rising order, as rows in files are best read.
         order = torch.randperm(len(self._data), generator=torch.Generator().manual_seed(0))
-        self._rows = order[: spec.eval_samples]
+        self._rows = order[: spec.eval_samples].sort().values
 
     def metrics(self) -> dict[str, float]:
-        """Give each metric's mean over the test rows."""
+        """Give each metric over the test rows."""
         self._member.refresh()
         model = self._replica.model
         sums: defaultdict[str, float] = defaultdict(float)
+        columns: defaultdict[str, list[Tensor]] = defaultdict(list)
         model.eval()
         with torch.no_grad():
-            for rows in torch.split(self._rows, _BATCH):
+            for rows in torch.split(self._rows, self._workload.test_batch):
                 batch = self._data.take(rows)
                 touched = self._data.touched(batch)
                 if touched is not None:
-                    self._member.pull(touched)
+                    self._bring(touched)
                 for name, value in self._workload.metrics(model, batch).items():
-                    sums[name] += float(value) * len(rows)
+                    if value.dim():
+                        columns[name].append(value)
+                    else:
+                        sums[name] += float(value) * len(rows)
         model.train()
-        return {name: total / len(self._rows) for name, total in sums.items()}
+        joined = {name: torch.cat(parts) for name, parts in columns.items()}
+        means = {name: total / len(self._rows) for name, total in sums.items()}
+        return means | self._workload.joined_metrics(joined)

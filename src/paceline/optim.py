@@ -74,6 +74,9 @@ class Update:
     """An optimizer and the state that goes with one parameter tensor, which it changes in place."""
 
     def __init__(self, optimizer: Optimizer, parameters: Tensor) -> None:
+        from paceline.rows import narrow
+
+        self._narrow = narrow
         self.optimizer = optimizer
         self.parameters = parameters
         # Most runs have one learning rate: they do not compute it for every update.
@@ -96,14 +99,19 @@ class Update:
         states = [state[stretch] for state in self.states]
         self.optimizer.step(self.parameters[stretch], states, gradient, number, self.lr(number))
 
+    def rows(self, rows: Tensor) -> Tensor:
+        """Give the rows named, as they are now."""
+        values = self._narrow(self.parameters).index_select(0, rows)
+        return values.view(-1, self.parameters.shape[-1])
+
     def apply_rows(self, rows: Tensor, gradient: Tensor, number: int) -> None:
         """Update the rows named, each of which must be named once; others are not touched."""
-        touched = self.parameters.index_select(0, rows)
-        states = [state.index_select(0, rows) for state in self.states]
-        self.optimizer.step(touched, states, gradient, number, self.lr(number))
-        self.parameters.index_copy_(0, rows, touched)
-        for state, changed in zip(self.states, states, strict=True):
-            state.index_copy_(0, rows, changed)
+        narrow = self._narrow
+        tables = [narrow(self.parameters), *map(narrow, self.states)]
+        touched = [table.index_select(0, rows) for table in tables]
+        self.optimizer.step(touched[0], touched[1:], narrow(gradient), number, self.lr(number))
+        for table, changed in zip(tables, touched, strict=True):
+            table.index_copy_(0, rows, changed)
 
 
 @final

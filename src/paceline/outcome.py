@@ -34,6 +34,8 @@ class Outcome:
     status: Status = "finished"
     reason: str | None = None
     data: str | None = None
+    has_buffers: bool = False
+    """Whether the model has statistics of its own beside its parameters."""
     totals: dict[str, Row] = field(default_factory=dict)
     """What each worker said of itself when it had trained."""
     servers: dict[str, Row] = field(default_factory=dict)
@@ -72,6 +74,8 @@ def result_of(
         cluster=facts.cluster,
         meaning=_meaning(facts, staleness),
         data=outcome.data,
+        skipped_rows=_skipped_rows(outcome),
+        buffers_of="worker0" if outcome.has_buffers else None,
         num_workers=facts.num_workers,
         batch_size=facts.batch_size,
         seed=facts.seed,
@@ -111,6 +115,17 @@ def _final_evaluation(outcome: Outcome, steps: list[Row]) -> Row:
     return last if last.get("progress") == max(made, default=None) else {}
 
 
+def _skipped_rows(outcome: Outcome) -> int:
+    """Count bad rows: each worker's own, and once those that all left out alike."""
+    said = outcome.totals.values()
+    skipped: int = sum(each.get("skipped_rows", 0) for each in said)
+    skipped += max((each.get("left_out_rows", 0) for each in said), default=0)
+    if skipped:
+        first = next(each["first_skipped"] for each in said if each.get("first_skipped"))
+        outcome.warnings.append(f"{skipped:,} bad rows were left out, such as {first}")
+    return skipped
+
+
 def _worker_names(facts: Facts) -> list[str]:
     return [f"worker{index}" for index in range(facts.num_workers)]
 
@@ -134,6 +149,7 @@ def _worker_totals(name: str, outcome: Outcome, steps: list[Row]) -> WorkerTotal
         received_bytes=said.get("received_bytes"),
         refused=said.get("refused"),
         cpu_s=said.get("cpu_s"),
+        memory_peak_bytes=said.get("memory_peak_bytes"),
         hidden_s=said.get("hidden_s"),
         buckets=tuple(BucketTotals(**each) for each in said.get("buckets", ())),
         **_arrivals(name, outcome),

@@ -10,7 +10,7 @@ from typing import Any, Literal, final
 from paceline.spec import RunSpec
 from paceline.workloads.order import Order
 
-Phase = Literal["starting", "training", "saving", "evaluating", "ending"]
+Phase = Literal["preparing", "starting", "training", "saving", "evaluating", "ending"]
 
 
 @final
@@ -32,6 +32,25 @@ class View:
     accuracy: float | None
     nodes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The last sample of each node."""
+    note: str = ""
+    """What is being prepared, before anything starts."""
+
+    @staticmethod
+    def preparing(note: str, done: int, total: int) -> View:
+        """Make the view of a run whose data is still being made ready."""
+        return View(
+            phase="preparing",
+            time_s=0.0,
+            fraction=done / total if total else None,
+            left_s=None,
+            global_steps=None,
+            worker_steps=0,
+            samples=0,
+            steps_per_s=None,
+            loss=None,
+            accuracy=None,
+            note=note,
+        )
 
 
 @final

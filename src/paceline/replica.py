@@ -2,36 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import final
 
 import torch
 from torch import Tensor, nn
 
 from paceline.errors import Problem, SpecError
-
-
-@final
-class Rows(nn.Module):
-    """A table of parameters of which each batch touches few rows.
-
-    It holds no table: `window` has the rows of the current batch, put there before the forward
-    pass by whoever keeps the table, and is where their gradients appear. A batch names rows by
-    their position in the window.
-    """
-
-    window: Tensor
-
-    def __init__(self, num_rows: int, width: int = 1) -> None:
-        super().__init__()
-        self.num_rows = num_rows
-        self.width = width
-        self.register_buffer("window", torch.zeros(0, width), persistent=False)
-
-    def forward(self, positions: Tensor, weights: Tensor) -> Tensor:
-        """Sum the named rows of each sample, each times its weight."""
-        return nn.functional.embedding_bag(
-            positions, self.window, mode="sum", per_sample_weights=weights
-        )
+from paceline.rows import Rows
 
 
 @final
@@ -41,11 +19,25 @@ class Replica:
     Strategies then move, add and apply plain stretches of memory; the model sees its parameters
     as views of it. The order is that of `model.parameters()`, parameters that need no gradient
     left out.
+
+    A table of rows stays with whoever keeps it, unless `whole_table` makes it one more parameter.
     """
 
-    def __init__(self, model: nn.Module, dtype: torch.dtype = torch.float32) -> None:
+    def __init__(
+        self,
+        model: nn.Module,
+        dtype: torch.dtype = torch.float32,
+        *,
+        whole_table: bool = False,
+    ) -> None:
         _check(model)
+        tables = [each for each in model.modules() if isinstance(each, Rows)]
+        if whole_table:
+            for each in tables:
+                each.hold_all()
         self.model = model.to(dtype)
+        self.table: Rows | None = None if whole_table or not tables else tables[0]
+        self._held = tables[0] if whole_table and tables else None
         trained = {k: p for k, p in model.named_parameters() if p.requires_grad}
         num_values = sum(parameter.numel() for parameter in trained.values())
         self.places: dict[nn.Parameter, slice] = {}
@@ -57,7 +49,25 @@ class Replica:
             parameters=torch.empty(num_values, dtype=dtype),
             gradients=torch.zeros(num_values, dtype=dtype),
         )
-        self.table = next((each for each in model.modules() if isinstance(each, Rows)), None)
+
+    def bringer(self, pull: Callable[[Tensor], None]) -> Callable[[Tensor], None]:
+        """Say how a batch's rows come before the model: pulled, or only named if all are here."""
+        return pull if self._held is None else self._held.look_at
+
+    def state(self) -> dict[str, Tensor]:
+        """Give everything that is worth saving, a table that is here whole as `rows`."""
+        state = dict(self.model.state_dict())
+        if self._held is None or self._held.held is None:
+            return state
+        (name,) = [key for key, each in self.model.named_parameters() if each is self._held.held]
+        state["rows"] = state.pop(name)
+        return state
+
+    @property
+    def has_buffers(self) -> bool:
+        """Whether there is more to the model than parameters: statistics of batches, say."""
+        parameters = dict(self.model.named_parameters(remove_duplicate=False))
+        return not self.model.state_dict().keys() <= parameters.keys()
 
     def move_to(self, *, parameters: Tensor, gradients: Tensor) -> None:
         """Lay the model out in memory that is given: shared with others, for example."""

@@ -60,6 +60,8 @@ class WorkerTotals:
     exchange_s: float | None = None
     cpu_s: float | None = None
     """Processor time of the thread that steps; those that help it with arithmetic not counted."""
+    memory_peak_bytes: int | None = None
+    """The most that was resident at once, from its start to the end of training."""
     sent_bytes: int | None = None
     received_bytes: int | None = None
     refused: int | None = None
@@ -145,6 +147,11 @@ class Result:
     meaning: str
     """What was computed, in words."""
     data: str | None = None
+    skipped_rows: int = 0
+    """Bad rows that were left out."""
+    buffers_of: str | None = None
+    """Whose buffers, such as statistics of batch normalisation, were evaluated: each worker keeps
+    its own. None where the model has none."""
     num_workers: int
     batch_size: int
     seed: int

@@ -25,7 +25,7 @@ import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any, Final, final
 
@@ -142,6 +142,11 @@ class RunDir:
         if not isinstance(content, dict):
             raise StoreError(f"{path} does not hold a JSON object")
         return content
+
+    def write_graph(self, nodes: Iterable[dict[str, Any]]) -> None:
+        """Keep the model's data flow for the seal."""
+        with self.seat_records("graph").open("w") as file:
+            file.writelines(json.dumps(node) + "\n" for node in nodes)
 
     def append_evaluation(self, row: dict[str, Any]) -> None:
         """Keep an evaluation at once: the driver may be killed before the seal."""

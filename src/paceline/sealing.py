@@ -31,7 +31,7 @@ def seal(run: RunDir, facts: Facts, outcome: Outcome) -> Result:
     }
     if facts.tensorboard:
         parts[run.tensorboard] = lambda: write_events(
-            run.tensorboard, steps, nodes, outcome.evaluations
+            run.tensorboard, steps, nodes, outcome.evaluations, list(_rows_of(run, "graph"))
         )
     for path, write in parts.items():
         _write_or_warn(path, write, outcome)

@@ -8,17 +8,19 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
+import resource
 import sys
 import threading
 import time
 import traceback
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Final, final
 
 import torch
 from torch import Tensor
 
+from paceline.anatomy import dissect
 from paceline.clusters.base import Berth
 from paceline.comm.base import Finished
 from paceline.comm.line import SeatLine
@@ -102,7 +104,11 @@ def _place(berth: Berth, spec: RunSpec) -> Place:
         rank=berth.seat.index,
         num_workers=spec.num_workers,
         num_servers=spec.strategy.num_servers,
-        replica=Replica(spec.workload.model(), getattr(torch, spec.dtype)),
+        replica=Replica(
+            spec.workload.model(),
+            getattr(torch, spec.dtype),
+            whole_table=not spec.strategy.moves_rows,
+        ),
         optimizer=spec.optimizer.for_workers(spec.num_workers),
         most_steps=spec.steps,
         host=berth.host,
@@ -170,12 +176,17 @@ class Worker:
     def run(self) -> None:
         """Train from the common start to this worker's end, then be there for evaluations."""
         try:
-            self.line.send("joined", pid=own_pid(), data=self.train_data.origin)
+            has_buffers = self.replica.has_buffers
+            self.line.send(
+                "joined", pid=own_pid(), data=self.train_data.origin, has_buffers=has_buffers
+            )
             self.clock.start(self.line.wait("start")["start_s"])
             began_s = time.thread_time()
             self._train_to_its_end()
             cpu_s = time.thread_time() - began_s
             self.line.send("trained", cpu_s=cpu_s, **self._totals())
+            if self.rank == 0 and self.spec.record.tensorboard:
+                self._draw_graph()
             self._attend("finish")
         finally:
             self.recorder.close()
@@ -195,7 +206,7 @@ class Worker:
         """The loop: load, compute, exchange."""
         recorder, member, compute, limits = self.recorder, self.member, self.compute, self.limits
         load, computing, exchange = recorder.load, recorder.compute, recorder.exchange
-        batches = self._batches()
+        batches, bring = self._batches(), self.replica.bringer(member.pull)
         interval_ns = int(self.spec.record.interval_s * 1e9)
         next_row_ns = 0
         evaluate_every = self.spec.evaluate_every(self.order) or NEVER
@@ -208,7 +219,7 @@ class Worker:
                 wishes_last = self._wants_last(limits)
                 member.begin(last=wishes_last)
                 if rows is not None:
-                    member.pull(rows)
+                    bring(rows)
                 if next_rows is not None:
                     member.fetch_ahead(next_rows)
             with computing:
@@ -226,7 +237,7 @@ class Worker:
 
     def _batches(self) -> Iterator[tuple[Batch, Tensor | None, Tensor | None]]:
         """Gather batch after batch, with the table rows it needs, and where asked for the next."""
-        if self.member.fetches_ahead:
+        if self.member.fetches_ahead and self.replica.table is not None:
             for (batch, rows), (_, next_rows) in itertools.pairwise(self._loaded()):
                 yield batch, rows, next_rows
         for batch, rows in self._loaded():
@@ -234,8 +245,7 @@ class Worker:
 
     def _loaded(self) -> Iterator[tuple[Batch, Tensor | None]]:
         data = self.train_data
-        for rows in self.order.batches(self.rank):
-            batch = data.take(rows)
+        for batch in data.batches(self.order, self.rank):
             yield batch, data.touched(batch)
 
     def _progress(self) -> int:
@@ -282,6 +292,15 @@ class Worker:
                 assert self.evaluator is not None
                 self.line.send("evaluated", metrics=self.evaluator.metrics())
 
+    def _draw_graph(self) -> None:
+        """Note how data flows through the model; one that cannot be drawn is no failure."""
+        try:
+            row = self.train_data.take(torch.zeros(1, dtype=torch.int64))
+            anatomy = dissect(self.replica.model, self.spec.workload.loss, row)
+            self.run_dir.write_graph(asdict(node) for node in anatomy.nodes)
+        except Exception as error:  # noqa: BLE001 - the user's model, seen in an unusual way
+            print(f"no graph: {type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201
+
     def _totals(self) -> dict[str, Any]:
         return {
             "train_s": self.clock.now_s(),
@@ -289,7 +308,9 @@ class Worker:
             "samples": self.num_steps * self.order.batch,
             "global_steps": self.member.global_steps,
             "final_loss": self.recorder.final_loss(),
+            "memory_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             **self.member.counted(),
+            **self.train_data.counted(),
         }
 
     def _save(self) -> None:
@@ -297,7 +318,7 @@ class Worker:
         self.member.refresh()
         from safetensors.torch import save_file
 
-        state = {key: value.contiguous() for key, value in self.replica.model.state_dict().items()}
+        state = {key: value.contiguous() for key, value in self.replica.state().items()}
         table = self.member.table_values()
         if table is not None:
             state["rows"] = table

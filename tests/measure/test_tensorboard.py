@@ -73,6 +73,23 @@ def test_evaluations_are_accuracy_and_test_metrics(tmp_path: Path):
     }
 
 
+def test_the_graph_is_read_back_as_a_graph(tmp_path: Path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    rows = [
+        {"name": "batch/0", "kind": "Input", "inputs": [], "shape": [1, 784]},
+        {"name": "layer/addmm", "kind": "addmm", "inputs": ["batch/0"], "shape": [1, 10]},
+    ]
+    write_events(tmp_path, [], [], [], rows)
+    graph = EventAccumulator(str(tmp_path / "graph")).Reload().Graph()
+    assert [(node.name, node.op, list(node.input)) for node in graph.node] == [
+        ("batch/0", "Input", []),
+        ("layer/addmm", "addmm", ["batch/0"]),
+    ]
+    (shape,) = graph.node[1].attr["_output_shapes"].list.shape
+    assert [dim.size for dim in shape.dim] == [1, 10]
+
+
 def test_nothing_to_tell_writes_nothing(tmp_path: Path):
     write_events(tmp_path / "tensorboard", [], [], [])
     assert not (tmp_path / "tensorboard").exists()

@@ -6,7 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.errors import SpecError
-from paceline.replica import Replica, Rows
+from paceline.replica import Replica
+from paceline.rows import Rows
 from paceline.workloads import WORKLOADS
 from paceline.workloads.synthetic import Synthetic
 

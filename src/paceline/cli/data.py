@@ -1,7 +1,9 @@
-"""`paceline data`: list the data sets, get one, verify what is there."""
+"""`paceline data`: list the data sets, get one, verify what is there, convert files."""
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     no_args_is_help=True,
-    help="Data sets: list them, get one into the cache folder, verify what is there.",
+    help="Data sets: list them, get one into the cache folder, verify it; convert files.",
 )
 
 # What `ls` prints when its output is not a terminal, so that no cell is cut.
@@ -86,12 +88,8 @@ def get(
 ) -> None:
     from paceline.workloads.data import fetch
 
-    console = _console(stderr=True)
-    if console.is_terminal:
-        with _bars(console) as bars:
-            folder = fetch.get(name, data_dir, from_dir, _draw(bars))
-    else:
-        folder = fetch.get(name, data_dir, from_dir, _plain())
+    with shown() as progress:
+        folder = fetch.get(name, data_dir, from_dir, progress)
     typer.echo(f"{name} is in {folder}")
 
 
@@ -120,26 +118,16 @@ def verify(
 
 
 def _row(dataset: DataSet, data_dir: Path) -> tuple[str, ...]:
+    from paceline.workloads.data.checks import presence
+
     return (
         dataset.name,
         dataset.title,
         f"{dataset.num_train:,} + {dataset.num_test:,}",
         f"{dataset.size_bytes / 1e6:.0f} MB",
         dataset.licence,
-        _presence(dataset, data_dir / dataset.name),
+        presence(dataset, data_dir / dataset.name),
     )
-
-
-def _presence(dataset: DataSet, folder: Path) -> str:
-    from paceline.workloads.data.checks import check_size
-
-    states = [check_size(folder / file.name, file).state for file in dataset.files]
-    num_ok = states.count("ok")
-    if num_ok == len(states):
-        return "yes"
-    if set(states) == {"missing"}:
-        return "a tenth, embedded" if dataset is catalogue.MNIST else "no"
-    return f"{num_ok} of {len(states)} files"
 
 
 def _verdict(name: str, state: FileState) -> str:
@@ -154,6 +142,17 @@ def _console(*, stderr: bool = False) -> Console:
     if not console.is_terminal:
         console = Console(stderr=stderr, highlight=False, markup=False, width=PIPED_WIDTH)
     return console
+
+
+@contextlib.contextmanager
+def shown() -> Iterator[Progress]:
+    """Give a function that shows how far something is: bars on a terminal, else lines."""
+    console = _console(stderr=True)
+    if not console.is_terminal:
+        yield _plain()
+        return
+    with _bars(console) as bars:
+        yield _draw(bars)
 
 
 def _bars(console: Console) -> Bars:

@@ -16,7 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from paceline.cli.tables import short, wide_console
+from paceline.cli.tables import short, wide_console, with_origin
 
 if TYPE_CHECKING:
     from paceline.progress import View
@@ -30,7 +30,8 @@ _BAR_WIDTH: Final = 24
 def watching(spec: RunSpec) -> Iterator[Callable[[View], None]]:
     """Give a function to call with each view of the run."""
     console = wide_console(stderr=True)
-    title = " · ".join(short(part.name) for part in (spec.workload, spec.strategy, spec.cluster))
+    workload = with_origin(short(spec.workload.name), spec.workload.supply().data)
+    title = " · ".join((workload, short(spec.strategy.name), short(spec.cluster.name)))
     if spec.num_workers > 1:
         title += f" · {spec.num_workers} workers"
     if console.is_terminal and not spec.cluster.shares_process:
@@ -72,6 +73,9 @@ def panel(title: str, view: View) -> Group:
 
 def headline(view: View) -> str:
     """Say in one line how the run stands."""
+    if view.phase == "preparing":
+        done = "" if view.fraction is None else f": {100 * view.fraction:.0f} %"
+        return f"{view.note}{done}"
     if view.phase == "starting":
         return "starting"
     parts = [view.phase, f"{view.time_s:.1f} s"]

@@ -39,7 +39,7 @@ def run(  # noqa: PLR0917 - each is an option on the command line
         str,
         typer.Argument(
             metavar="WORKLOAD",
-            help="logistic-mnist, lenet-mnist, synthetic, a class of your own "
+            help="One that `paceline workloads` lists, a class of your own "
             "(my_model.py:MyWorkload), or the spec.toml of an earlier run.",
             show_default=False,
         ),
@@ -142,7 +142,7 @@ def run(  # noqa: PLR0917 - each is an option on the command line
     }
     given = {field: value for field, value in flags.items() if value is not None}
     settings = [*(set_ or []), *(more_settings or [])]
-    _carry_out(_table(workload, given, settings), out, json_)
+    _carry_out(spec_table(workload, given, settings), out, json_)
 
 
 def _carry_out(table: dict[str, Any], out: Path, as_json: bool) -> None:
@@ -183,7 +183,7 @@ def _interrupt_on(*signals: int) -> None:
             signal.signal(each, interrupt)
 
 
-def _table(workload: str, given: dict[str, Any], settings: list[str]) -> dict[str, Any]:
+def spec_table(workload: str, given: dict[str, Any], settings: list[str]) -> dict[str, Any]:
     """Join a spec file, flags and --set, the later over the earlier."""
     from paceline.spec import LENGTHS, read_toml
 

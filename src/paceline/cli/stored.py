@@ -8,11 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from paceline.errors import PacelineError
+from paceline.cli.run import spec_table
+from paceline.cli.workloads import show_graph
+from paceline.errors import PacelineError, Problem, SpecError
 
 if TYPE_CHECKING:
     from paceline.results import Result
     from paceline.runs import RunDir
+    from paceline.workloads.base import Workload
 
 Out = Annotated[Path, typer.Option("--out", help="The folder of all runs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
@@ -48,12 +51,41 @@ def ls(out: Out = Path("runs"), json_: AsJson = False) -> None:
     wide_console().print(table)
 
 
-def show(
-    run: Annotated[str, typer.Argument(help="A run's folder, part of its name, or `last`.")],
+def show(  # noqa: PLR0917 - each is an option on the command line
+    run: Annotated[
+        str,
+        typer.Argument(
+            help="A run's folder, part of its name, or `last`; with --graph a workload, "
+            "or the spec.toml of a run."
+        ),
+    ],
+    more_settings: Annotated[
+        list[str] | None, typer.Argument(metavar="[FIELD=VALUE]...", hidden=True)
+    ] = None,
+    graph: Annotated[
+        bool, typer.Option("--graph", help="Show the layers of a workload's model instead.")
+    ] = False,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="FIELD=VALUE", help="With --graph: set a field of the workload."
+        ),
+    ] = None,
     out: Out = Path("runs"),
     json_: AsJson = False,
 ) -> None:
-    """Show one run: its outcome, where the time went, what each node used, its spec."""
+    """Show one run: its outcome, where the time went, what each node used, its spec.
+
+    With --graph, show what a workload's model is made of, layer by layer.
+    """
+    settings = [*(set_ or []), *(more_settings or [])]
+    if graph:
+        show_graph(_workload(run, settings), as_json=json_)
+        return
+    if settings:
+        raise SpecError(
+            [Problem("--set", settings[0], "only with --graph: a run is kept as it was")]
+        )
     from paceline.cli.summary import print_result
     from paceline.runs import find_run
 
@@ -68,6 +100,18 @@ def show(
     print_result(result)
     _print_evaluations(found)
     typer.echo(f"\n{found.spec.read_text()}")
+
+
+def _workload(name: str, settings: list[str]) -> Workload:
+    """Make the workload that is asked for, with the fields that are set."""
+    from paceline.workloads import WORKLOADS
+
+    reason = "of the workload only: --set workload.field=value"
+    others = [each for each in settings if not each.startswith("workload.")]
+    if others:
+        raise SpecError([Problem("--set", each, reason) for each in others])
+    workload: Workload = WORKLOADS.build(spec_table(name, {}, settings)["workload"])
+    return workload
 
 
 def _print_evaluations(run: RunDir) -> None:
@@ -111,6 +155,8 @@ def _listed(run: RunDir, result: Result | str | None) -> dict[str, Any]:
 
 
 def _cells(run: RunDir, result: Result | str | None) -> list[str]:
+    from paceline.cli.tables import with_origin
+
     ident = run.name.rpartition("-")[2]
     if result is None or isinstance(result, str):
         return [ident, run.name[16:].rpartition("-")[0], *[""] * 6, result or "running"]
@@ -118,7 +164,7 @@ def _cells(run: RunDir, result: Result | str | None) -> list[str]:
     rate = result.worker_steps_per_s if result.global_steps is None else result.steps_per_s
     return [
         ident,
-        result.workload.rpartition(":")[2],
+        with_origin(result.workload.rpartition(":")[2], result.data),
         result.strategy.rpartition(":")[2],
         f"{result.num_workers} x {result.batch_size}",
         f"{steps:,}",

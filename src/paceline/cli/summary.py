@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 from rich.table import Table
 
-from paceline.cli.tables import plain_table, short, wide_console
+from paceline.cli.tables import plain_table, short, wide_console, with_origin
 
 if TYPE_CHECKING:
     from paceline.results import NodeUsage, Result, WorkerTotals
@@ -30,7 +30,8 @@ def print_result(result: Result) -> None:
 
 def _outcome(result: Result) -> Table:
     table = Table.grid(padding=(0, 2))
-    title = " · ".join(map(short, (result.workload, result.strategy, result.cluster)))
+    workload = with_origin(short(result.workload), result.data)
+    title = " · ".join((workload, short(result.strategy), short(result.cluster)))
     what = escape(f"({result.meaning}; batch {result.batch_size})")
     table.add_row("[bold]run", f"[bold]{escape(title)}[/] {what}")
     if result.status != "finished":
@@ -42,13 +43,29 @@ def _outcome(result: Result) -> Table:
     if result.final_loss is not None:
         table.add_row("training loss", f"{result.final_loss:.4f}  (mean of the last tenth)")
     if result.test_accuracy is not None:
-        loss = "" if result.test_loss is None else f", loss {result.test_loss:.4f}"
-        table.add_row("test accuracy", f"[bold]{percent(result.test_accuracy)}[/]{loss}")
+        table.add_row("test accuracy", _tested(result, result.test_accuracy))
     if result.target:
         reached = result.seconds_to_target
         when = "not reached" if reached is None else f"reached after {reached:.2f} s"
         table.add_row("target", f"{result.target}: {when}")
     return table
+
+
+def _tested(result: Result, accuracy: float) -> str:
+    """The final parameters on the test rows."""
+    metrics = result.test_metrics
+    parts = [f"[bold]{percent(accuracy)}[/]"]
+    if "larger_class" in metrics:
+        parts.append(f"the larger class alone {percent(metrics['larger_class'])}")
+    if "top5" in metrics:
+        parts.append(f"among the first five {percent(metrics['top5'])}")
+    if result.test_loss is not None:
+        parts.append(f"loss {result.test_loss:.4f}")
+    if "auc" in metrics:
+        parts.append(f"AUC {metrics['auc']:.4f}")
+    if result.buffers_of and result.num_workers > 1:
+        parts.append(f"with the batch statistics of {result.buffers_of}")
+    return ", ".join(parts)
 
 
 def _trained(result: Result) -> str:
@@ -63,10 +80,16 @@ def _trained(result: Result) -> str:
 
 
 def _workers(result: Result) -> Table:
-    table = plain_table("worker", "steps>", "train s>", "load>", "compute>", "exchange>", "other>")
+    phases = ("load>", "compute>", "exchange>", "other>")
+    table = plain_table("worker", "steps>", "train s>", *phases, "memory peak>")
     for worker in result.workers:
+        peak = worker.memory_peak_bytes
         table.add_row(
-            worker.name, f"{worker.worker_steps:,}", f"{worker.train_s:.2f}", *_shares(worker)
+            worker.name,
+            f"{worker.worker_steps:,}",
+            f"{worker.train_s:.2f}",
+            *_shares(worker),
+            "-" if peak is None else f"{peak / 1e6:,.1f} MB",
         )
     return table
 

@@ -26,6 +26,12 @@ def short(name: str) -> str:
     return Path(name).name
 
 
+def with_origin(workload: str, data: str | None) -> str:
+    """Name a workload; that its rows are generated is said wherever its name stands."""
+    generated = "generated rows"
+    return f"{workload} ({generated})" if (data or "").startswith(generated) else workload
+
+
 def plain_table(*headers: str) -> Table:
     """Make a table without lines; a header that ends in `>` heads a column of numbers."""
     table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +12,14 @@ Row = dict[str, Any]
 Point = tuple[str, float, int, float]  # tag, value, step, training second
 
 
-def write_events(folder: Path, steps: list[Row], nodes: list[Row], evaluations: list[Row]) -> None:
-    """Write one sub-folder a worker, a node, and one for the evaluations."""
+def write_events(
+    folder: Path,
+    steps: list[Row],
+    nodes: list[Row],
+    evaluations: list[Row],
+    graph: Sequence[Row] = (),
+) -> None:
+    """Write one sub-folder a worker, a node, one for the evaluations and one for the graph."""
     shutil.rmtree(folder, ignore_errors=True)  # of a driver that was killed while sealing
     for seat in dict.fromkeys(row["seat"] for row in steps):
         _write(folder / seat, _worker_points([row for row in steps if row["seat"] == seat]))
@@ -21,6 +27,8 @@ def write_events(folder: Path, steps: list[Row], nodes: list[Row], evaluations: 
         _write(folder / node, _node_points([row for row in nodes if row["node"] == node]))
     if evaluations:
         _write(folder / "evaluation", _evaluation_points(evaluations))
+    if graph:
+        _write_graph(folder / "graph", graph)
 
 
 def _worker_points(rows: list[Row]) -> Iterable[Point]:
@@ -52,6 +60,28 @@ def _evaluation_points(rows: list[Row]) -> Iterable[Point]:
                     row["progress"],
                     row["time_s"],
                 )
+
+
+def _write_graph(folder: Path, rows: Sequence[Row]) -> None:
+    """Write the model's data flow as TensorBoard's graph page reads it."""
+    from tensorboard.compat.proto.attr_value_pb2 import AttrValue
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.graph_pb2 import GraphDef
+    from tensorboard.compat.proto.node_def_pb2 import NodeDef
+    from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
+    from tensorboard.compat.proto.versions_pb2 import VersionDef
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+    def node(row: Row) -> Any:
+        sizes = [TensorShapeProto.Dim(size=size) for size in row["shape"]]
+        shapes = AttrValue.ListValue(shape=[TensorShapeProto(dim=sizes)])
+        attributes = {"_output_shapes": AttrValue(list=shapes)}
+        return NodeDef(name=row["name"], op=row["kind"], input=row["inputs"], attr=attributes)
+
+    graph = GraphDef(node=map(node, rows), versions=VersionDef(producer=22))
+    writer = EventFileWriter(str(folder))
+    writer.add_event(Event(wall_time=time.time(), graph_def=graph.SerializeToString()))
+    writer.close()
 
 
 def _write(folder: Path, points: Iterable[Point]) -> None:

@@ -150,6 +150,11 @@ class Strategy(Description, ABC):
         return True
 
     @property
+    def moves_rows(self) -> bool:
+        """Whether a table's rows move one by one; else it is one more parameter, moved whole."""
+        return False
+
+    @property
     def needs_processes(self) -> bool:
         """Whether two of its workers cannot live in one process."""
         return False

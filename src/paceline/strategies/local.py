@@ -17,9 +17,16 @@ if TYPE_CHECKING:
 class Single(Strategy):
     """One worker: the reference every other strategy is compared with."""
 
+    sparse: bool = True
+    """Whether a step touches only the rows of a table that its batch does, or all of it."""
+
     @property
     def name(self) -> str:
         return "single"
+
+    @property
+    def moves_rows(self) -> bool:
+        return self.sparse
 
     @property
     def equals_single(self) -> bool:
@@ -46,9 +53,15 @@ class Single(Strategy):
 class Solo(Strategy):
     """Every worker for itself, no exchange: the bound that computing alone sets to the others."""
 
+    sparse: bool = True
+
     @property
     def name(self) -> str:
         return "solo"
+
+    @property
+    def moves_rows(self) -> bool:
+        return self.sparse
 
     @property
     def repeats(self) -> bool:
@@ -83,8 +96,7 @@ class _Alone(Member):
     def pull(self, rows: Tensor) -> None:
         assert self.replica.table is not None
         self.rows = rows
-        values = self.row_update.parameters.index_select(0, rows)
-        self.replica.table.window = values.requires_grad_()
+        self.replica.table.window = self.row_update.rows(rows).requires_grad_()
 
     def table_values(self) -> Tensor | None:
         return None if self.replica.table is None else self.row_update.parameters

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar, Literal, final
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
 
 from paceline.description import Description
 from paceline.optim import Optimizer, Sgd
+from paceline.workloads.data.sources.base import Progress
+from paceline.workloads.order import Order
 
 if TYPE_CHECKING:
     import torch
@@ -15,6 +18,16 @@ if TYPE_CHECKING:
 
 Split = Literal["train", "test"]
 Batch = Sequence["Tensor"]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Supply:
+    """Which data a workload trains on, whether it is here, and how to get it."""
+
+    data: str = "its own"
+    here: str = "-"
+    remedy: str = ""
 
 
 class Data(ABC):
@@ -30,10 +43,22 @@ class Data(ABC):
     def take(self, rows: Tensor) -> Batch:
         """Gather the rows whose numbers are given, in that order."""
 
+    def batches(self, order: Order, rank: int) -> Iterator[Batch]:
+        """Yield a worker's batches without end; override to read ahead, or to draw at random."""
+        return (self.take(rows) for rows in order.batches(rank))
+
     def touched(self, batch: Batch) -> Tensor | None:
         """Say which rows of the model's `Rows` table the batch needs; None where there is none."""
         del batch
         return None
+
+    def counted(self) -> Mapping[str, Any]:
+        """Give what this worker has counted, for its totals.
+
+        Known are `skipped_rows` (bad ones of its own batches), `left_out_rows` (bad ones that all
+        workers left out when they read the same file) and `first_skipped` (where, and why).
+        """
+        return {}
 
 
 @final
@@ -64,6 +89,11 @@ class Workload(Description, ABC):
     most_threads: ClassVar[int | None] = None
     """How many threads the arithmetic gains from; None: as many as there are cores."""
 
+    @property
+    def test_batch(self) -> int:
+        """How many test rows go through the model at once: what its activations leave room for."""
+        return 500
+
     @abstractmethod
     def model(self) -> nn.Module:
         """Make the model, freshly initialised."""
@@ -80,7 +110,11 @@ class Workload(Description, ABC):
         return functional.cross_entropy(model(inputs), classes)
 
     def metrics(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        """Compute means over a test batch; `accuracy` is the one that targets refer to."""
+        """Compute means over a test batch; `accuracy` is the one that targets refer to.
+
+        What has a value for each row is not a metric, but given to `joined_metrics` when all
+        batches are through.
+        """
         from torch.nn import functional
 
         inputs, classes = batch
@@ -89,6 +123,24 @@ class Workload(Description, ABC):
             "accuracy": (outputs.argmax(1) == classes).double().mean(),
             "loss": functional.cross_entropy(outputs, classes),
         }
+
+    def joined_metrics(self, columns: Mapping[str, Tensor]) -> dict[str, float]:
+        """Compute what is no mean over batches, from what `metrics` gave as one value a row."""
+        del columns
+        return {}
+
+    def prepare(self, progress: Progress) -> None:
+        """Make what is made once and kept, before anything starts, and say how far it is."""
+
+    def example(self) -> Batch:
+        """Give a batch of one row, right in its shapes; override to do so without the data."""
+        import torch
+
+        return self.data("train", torch.float32).take(torch.zeros(1, dtype=torch.int64))
+
+    def supply(self) -> Supply:
+        """Say where the data stands, at a glance; reads none of it."""
+        return Supply()
 
     def verify(self) -> None:
         """Look closely at the data once, before anything starts; raise `DataError` if it is bad."""

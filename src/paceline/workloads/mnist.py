@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, final
 
 from paceline.optim import Optimizer, Sgd
-from paceline.workloads.base import Data, Split, Tensors, Workload
-from paceline.workloads.data import mnist
+from paceline.workloads.base import Batch, Data, Split, Supply, Tensors, Workload
+from paceline.workloads.data import catalogue, mnist
+from paceline.workloads.data.images import supply_of
 
 if TYPE_CHECKING:
     import torch
@@ -32,6 +33,14 @@ class Mnist(Workload, ABC):
         pixels = torch.from_numpy(read.images).to(dtype).div_(255)
         classes = torch.from_numpy(read.labels).long()
         return Tensors(pixels.view(-1, *self.input_shape), classes, origin=read.origin)
+
+    def example(self) -> Batch:
+        import torch
+
+        return torch.zeros(1, *self.input_shape), torch.zeros(1, dtype=torch.int64)
+
+    def supply(self) -> Supply:
+        return supply_of(catalogue.find(self.data_set), self.data_dir)
 
     def verify(self) -> None:
         mnist.verify(self.data_dir, self.subset, self.data_set)

@@ -3,16 +3,28 @@
 An epoch is one pass by all workers together. Global batch t is positions tNB to (t+1)NB of the
 epoch's permutation, worker r takes the r-th slice of it, and a short last batch is dropped. So N
 workers at batch B see exactly the rows that one worker at batch N times B sees.
+
+Rows that lie in large files are shuffled with a bounded memory instead of all at once: `runs` of
+neighbouring rows in a random order, and of those a `window` of rows at a time at random.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
+
+
+class Draw(NamedTuple):
+    """The rows of one worker's step, and where they stand in the order of all."""
+
+    rows: Tensor
+    position: int
+    """Of the first row, counted over all epochs: what is drawn for a row follows from it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +35,10 @@ class Order:
     num_workers: int
     batch: int
     seed: int
+    window: int | None = None
+    """How many rows are shuffled at a time; all of them, unless given."""
+    runs: Sequence[int] = ()
+    """With a window: the row that each run of neighbours begins with, rising from 0 on."""
 
     @property
     def steps_per_epoch(self) -> int:
@@ -33,18 +49,79 @@ class Order:
         """Shuffle all rows for one epoch; depends on the seed and the epoch only."""
         import torch
 
-        # The two numbers go into one seed by a large odd factor, so that neighbouring seeds
-        # do not give each other's epochs.
-        generator = torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
-        return torch.randperm(self.num_rows, generator=generator)
+        return torch.randperm(self.num_rows, generator=self._generator(epoch))
 
     def batches(self, rank: int) -> Iterator[Tensor]:
         """Yield the row numbers of each of a worker's batches, epoch after epoch, without end."""
-        stride = self.num_workers * self.batch
+        return (draw.rows for draw in self.draws(rank))
+
+    def draws(self, rank: int) -> Iterator[Draw]:
+        """The same, with the position of each batch."""
         epoch = 0
         while True:
-            permutation = self.permutation(epoch)
-            for step in range(self.steps_per_epoch):
-                start = step * stride + rank * self.batch
-                yield permutation[start : start + self.batch]
+            yield from self._epoch(epoch, rank)
             epoch += 1
+
+    def _epoch(self, epoch: int, rank: int) -> Iterator[Draw]:
+        import torch
+
+        stride = self.num_workers * self.batch
+        position = epoch * self.num_rows
+        waiting = torch.empty(0, dtype=torch.int64)
+        for shuffled in self._windows(epoch):
+            waiting = torch.cat([waiting, shuffled])
+            num_taken = len(waiting) // stride * stride
+            for start in range(rank * self.batch, num_taken, stride):
+                yield Draw(waiting[start : start + self.batch], position + start)
+            waiting = waiting[num_taken:]
+            position += num_taken
+
+    def _windows(self, epoch: int) -> Iterator[Tensor]:
+        """Yield the rows of an epoch, as many as are shuffled together at a time."""
+        import torch
+
+        if self.window is None:
+            yield self.permutation(epoch)
+            return
+        generator = self._generator(epoch)
+        held: list[Tensor] = []
+        room = self.window
+        for start, stop in self._runs(generator):
+            for cut, end in _pieces(start, stop, room, self.window):
+                held.append(torch.arange(cut, end))
+                room -= end - cut
+                if not room:
+                    yield _shuffled(held, generator)
+                    held, room = [], self.window
+        if held:
+            yield _shuffled(held, generator)
+
+    def _runs(self, generator: torch.Generator) -> Iterator[tuple[int, int]]:
+        """Yield where each run begins and ends, the runs in a random order."""
+        import torch
+
+        for index in torch.randperm(len(self.runs), generator=generator).tolist():
+            is_last = index + 1 == len(self.runs)
+            yield self.runs[index], self.num_rows if is_last else self.runs[index + 1]
+
+    def _generator(self, epoch: int) -> torch.Generator:
+        import torch
+
+        # The two numbers go into one seed by a large odd factor, so that neighbouring seeds
+        # do not give each other's epochs.
+        return torch.Generator().manual_seed(self.seed * 1_000_003 + epoch)
+
+
+def _pieces(start: int, stop: int, room: int, window: int) -> Iterator[tuple[int, int]]:
+    """Cut a run where a window is full: the first piece fills what is left of the current one."""
+    while start < stop:
+        end = min(stop, start + room)
+        yield start, end
+        start, room = end, window
+
+
+def _shuffled(held: list[Tensor], generator: torch.Generator) -> Tensor:
+    import torch
+
+    rows = torch.cat(held)
+    return rows[torch.randperm(len(rows), generator=generator)]

@@ -11,7 +11,7 @@ from annotated_types import Ge, Le
 from paceline.description import Bytes, Count
 from paceline.errors import Problem
 from paceline.optim import Optimizer, Sgd
-from paceline.workloads.base import Batch, Data, Split, Tensors, Workload
+from paceline.workloads.base import Batch, Data, Split, Supply, Tensors, Workload
 
 if TYPE_CHECKING:
     import torch
@@ -66,7 +66,8 @@ class Synthetic(Workload):
             yield Problem("workload.features", self.features, reason)
 
     def model(self) -> nn.Module:
-        from paceline.workloads.nets.synthetic import SparseLogistic, Stack
+        from paceline.workloads.nets.logistic import SparseLogistic
+        from paceline.workloads.nets.synthetic import Stack
 
         if self.features:
             return SparseLogistic(self.features)
@@ -82,6 +83,9 @@ class Synthetic(Workload):
         inputs = torch.randn(num_rows, self.width, generator=generator, dtype=dtype)
         classes = inputs[:, : self.num_classes].argmax(1)
         return Tensors(inputs, classes, origin=f"generated rows ({num_rows:,})")
+
+    def supply(self) -> Supply:
+        return Supply(data="generated rows", here="yes")
 
     def num_rows(self) -> int:
         return self.rows

@@ -19,6 +19,8 @@ class ParameterServer(Strategy, ABC):
     """Over how many servers the parameters are split, in equal parts."""
     chunk_bytes: Bytes = 1 << 20
     """A push travels and is applied in pieces of this size."""
+    sparse: bool = True
+    """Whether only the rows of a table that a batch touches travel, or the whole table."""
 
     @property
     def num_servers(self) -> int:
@@ -29,6 +31,10 @@ class ParameterServer(Strategy, ABC):
         """Whether the rows of the next batch are asked for while this one computes."""
         return False
 
+    @property
+    def moves_rows(self) -> bool:
+        return self.sparse
+
     @abstractmethod
     def rules(self, num_workers: int) -> Rules:
         """Say how gradients are applied and how far ahead a worker may run."""
@@ -36,12 +42,10 @@ class ParameterServer(Strategy, ABC):
     def join(self, place: Place) -> Member:
         from paceline.strategies.parameter_server.member import PsMember
 
-        return PsMember(
-            place,
-            self.chunk_bytes,
-            self.rules(place.num_workers),
-            prefetch=self.fetches_ahead,
-        )
+        rules = self.rules(place.num_workers)
+        member = PsMember(place, self.chunk_bytes, rules, prefetch=self.fetches_ahead)
+        member.starts = place.rank < rules.num_starters(place.num_workers, place.most_steps)
+        return member
 
     def serve(self, place: Place) -> Mapping[str, Any]:
         from paceline.strategies.parameter_server.server import Server

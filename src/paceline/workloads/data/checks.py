@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from paceline.workloads.data.catalogue import DataFile
+from paceline.workloads.data.catalogue import MNIST, DataFile, DataSet
 
 State = Literal["ok", "missing", "corrupt"]
 
@@ -66,6 +66,15 @@ def check_size(path: Path, file: DataFile) -> FileState:
         reason = f"has {size_bytes:,} bytes, should have {file.size_bytes:,}"
         return FileState(file, path, "corrupt", reason)
     return FileState(file, path, "ok")
+
+
+def presence(dataset: DataSet, folder: Path) -> str:
+    """Say in a word or two whether a data set is in its folder, by names and sizes."""
+    states = [check_size(folder / file.name, file).state for file in dataset.files]
+    if set(states) == {"missing"}:
+        return "a tenth, embedded" if dataset is MNIST else "no"
+    num_ok = states.count("ok")
+    return "yes" if num_ok == len(states) else f"{num_ok} of {len(states)} files"
 
 
 def wrong_md5(expected: str, got: str) -> str:

@@ -9,7 +9,6 @@ import numpy as np
 from paceline.workloads.data import catalogue
 from paceline.workloads.data.catalogue import DataFile
 from paceline.workloads.data.images import (
-    Bytes,
     Images,
     Split,
     how_to_get,
@@ -23,20 +22,30 @@ SHAPE = (3, 32, 32)
 ROW_BYTES = 1 + 3 * 32 * 32
 
 
-def images(split: Split, data_dir: Path | None = None) -> Images:
-    """The images of one split as [n, 3, 32, 32], checked against the catalogue."""
+def images(split: Split, data_dir: Path | None = None, *, is_verified: bool = False) -> Images:
+    """The images of one split as [n, 3, 32, 32], checked unless `verify` has just done so."""
     require_choice("split", split, Split)
     folder = _folder(data_dir)
+    if is_verified:
+        require_sizes(folder, catalogue.CIFAR10)
     pixels = np.empty((num_rows_of(catalogue.CIFAR10, split), *SHAPE), dtype=np.uint8)
     labels = np.empty(len(pixels), dtype=np.uint8)
     start = 0
     for file in _files_of(split):
-        rows = _rows(folder / file.name, file)
+        if not is_verified:
+            _verify_file(folder, file)
+        rows = np.fromfile(folder / file.name, dtype=np.uint8).reshape(-1, ROW_BYTES)
         stop = start + len(rows)
         labels[start:stop] = rows[:, 0]
         pixels[start:stop] = rows[:, 1:].reshape(-1, *SHAPE)
         start = stop
     return Images(pixels, labels, f"cifar10, {len(labels):,} rows")
+
+
+def verify(data_dir: Path | None = None) -> None:
+    """Compare every byte of both splits with the catalogue; DataError by name."""
+    for file in catalogue.CIFAR10.files:
+        _verify_file(_folder(data_dir), file)
 
 
 def num_rows(split: Split, data_dir: Path | None = None) -> int:
@@ -55,6 +64,5 @@ def _files_of(split: Split) -> tuple[DataFile, ...]:
     return tuple(file for file in catalogue.CIFAR10.files if file.name.startswith(prefix))
 
 
-def _rows(path: Path, file: DataFile) -> Bytes:
-    require_whole(path, file, how_to_get(catalogue.CIFAR10))
-    return np.fromfile(path, dtype=np.uint8).reshape(-1, ROW_BYTES)
+def _verify_file(folder: Path, file: DataFile) -> None:
+    require_whole(folder / file.name, file, how_to_get(catalogue.CIFAR10))

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from paceline.errors import DataError, Problem, SpecError
-from paceline.workloads.data.catalogue import DataFile, DataSet
-from paceline.workloads.data.checks import check, check_size
+from paceline.workloads.base import Supply
+from paceline.workloads.data.catalogue import DataFile, DataSet, default_data_dir
+from paceline.workloads.data.checks import check, check_size, presence
 
 Split = Literal["train", "test"]
 Subset = Literal["auto", "full", "tenth"]
@@ -50,6 +51,13 @@ def require_sizes(folder: Path, dataset: DataSet) -> None:
         state = check_size(folder / file.name, file)
         if state.state != "ok":
             raise DataError(f"{state}; {how_to_get(dataset)}")
+
+
+def supply_of(dataset: DataSet, data_dir: Path | None) -> Supply:
+    """Say whether a data set of the catalogue is here."""
+    here = presence(dataset, (data_dir or default_data_dir()) / dataset.name)
+    remedy = "" if here == "yes" else f"paceline data get {dataset.name}"
+    return Supply(data=dataset.name, here=here, remedy=remedy)
 
 
 def how_to_get(dataset: DataSet) -> str:

@@ -7,8 +7,6 @@ from typing import final
 import torch
 from torch import Tensor, nn
 
-from paceline.replica import Rows
-
 
 @final
 class Stack(nn.Module):
@@ -32,17 +30,3 @@ class Stack(nn.Module):
             hidden = hidden + torch.tanh(layer(hidden))
         outputs = hidden[:, : self.num_classes]
         return outputs if self.rest is None else outputs * (1 + self.rest.mean())
-
-
-@final
-class SparseLogistic(nn.Module):
-    """Logistic regression on one weight a feature, the weights kept in a table of rows."""
-
-    def __init__(self, num_features: int) -> None:
-        super().__init__()
-        self.weights = Rows(num_features)
-        self.bias = nn.Parameter(torch.zeros(1))
-
-    def forward(self, positions: Tensor, values: Tensor) -> Tensor:
-        summed: Tensor = self.weights(positions, values)
-        return summed.squeeze(1) + self.bias

@@ -1,0 +1,95 @@
+"""What a conversion was asked for and how far it got, in a file of the folder it writes into."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, final
+
+from paceline.errors import DataError
+from paceline.workloads.data.sparse.binary import Coding, Kind
+from paceline.workloads.data.sparse.features import NUM_COLUMNS
+from paceline.workloads.data.sparse.reading import BadRows
+from paceline.workloads.data.sparse.rowfile import RowFile
+from paceline.workloads.data.sparse.writing import Written
+
+NOTES = "conversion.json"
+_REMEDY = "remove it, or name another folder"
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """What a conversion was asked for; another one may not go on where it ended."""
+
+    source: list[list[Any]]
+    kind: Kind
+    coding: Coding
+    bad_rows: BadRows
+
+    @staticmethod
+    def of(files: Sequence[RowFile], *, kind: Kind, coding: Coding, bad_rows: BadRows) -> Job:
+        """Know files by name, size and when they were last changed."""
+        states = [(file.path.name, file.path.stat()) for file in files]
+        source = [[name, state.st_size, state.st_mtime_ns] for name, state in states]
+        return Job(source=source, kind=kind, coding=coding, bad_rows=bad_rows)
+
+
+@final
+class Notes:
+    """The notes of one folder."""
+
+    def __init__(self, out: Path, job: Job) -> None:
+        self._out = out
+        self._path = out / NOTES
+        self.job = job
+        self.written = Written()
+        self.width: int | None = NUM_COLUMNS if job.kind == "criteo" else None
+        """Features of each row, where rows are written as a matrix."""
+        self.is_laid_out = job.kind != "tfrecord"
+        """Whether it is decided how rows are written; else the first block decides."""
+        self._read()
+
+    def _read(self) -> None:
+        if not self._path.exists():
+            if any(self._out.iterdir()):
+                raise DataError(f"{self._out}: is not empty; {_REMEDY}")
+            self.note(self.written)
+            return
+        try:
+            table = json.loads(self._path.read_text())
+            is_same = Job(**table["job"]) == self.job
+            self.written = Written(**table["written"])
+            self.width, self.is_laid_out = table["width"], table["is_laid_out"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise DataError(f"{self._path}: cannot be read ({error}); {_REMEDY}") from error
+        if not is_same:
+            other = "a conversion of other rows, or with other options"
+            raise DataError(f"{self._out}: holds {other}; {_REMEDY}")
+
+    def note(self, written: Written) -> None:
+        """Write beside and rename: the notes are always whole."""
+        self.written = written
+        beside = self._path.with_suffix(".new")
+        table = {
+            "job": asdict(self.job),
+            "written": asdict(written),
+            "width": self.width,
+            "is_laid_out": self.is_laid_out,
+        }
+        beside.write_text(json.dumps(table))
+        beside.replace(self._path)
+
+    def lay_out(self, width: int | None) -> None:
+        """Decide how rows are written."""
+        self.width, self.is_laid_out = width, True
+        self.note(self.written)
+
+    def begin_as_vectors(self) -> None:
+        """Throw away what was written as a matrix: not all rows fit into it."""
+        for path in self._out.iterdir():
+            path.unlink()
+        self.written = Written()
+        self.lay_out(None)

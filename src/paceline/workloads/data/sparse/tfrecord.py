@@ -1,0 +1,113 @@
+"""TFRecord files: a length, the check sum of the length, a record, the check sum of the record.
+
+Check sums are CRC-32C, rotated and offset ("masked"), as TensorFlow writes them.
+"""
+
+from __future__ import annotations
+
+import mmap
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, final
+
+import numpy as np
+from google_crc32c import value as crc32c
+
+from paceline.errors import DataError
+from paceline.workloads.data.sparse.examples import Array
+from paceline.workloads.data.sparse.rowfile import RowFile
+from paceline.workloads.data.stream import Block
+
+CRC_BYTES = 4
+_HEAD = struct.Struct("<QI")
+_TAIL = struct.Struct("<I")
+_BLOCK_BYTES = 1 << 20
+
+
+def masked_crc(content: bytes) -> int:
+    """The check sum that stands behind a length or a record."""
+    return int(_masked(crc32c(content)))
+
+
+def frame(record: bytes) -> bytes:
+    """A record as it stands in a file."""
+    length = len(record).to_bytes(8, "little")
+    return b"".join(
+        (length, _TAIL.pack(masked_crc(length)), record, _TAIL.pack(masked_crc(record)))
+    )
+
+
+def begins_like_one(head: bytes) -> bool:
+    """Whether these first bytes are those of a TFRecord file."""
+    return len(head) >= _HEAD.size and masked_crc(head[:8]) == _HEAD.unpack_from(head)[1]
+
+
+def _scan(path: Path) -> Iterator[Block]:
+    """Find where records begin, a block of them at a time."""
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        start, number, num_rows = 0, 0, 0
+        stop = start
+        while stop < len(content):
+            number += 1
+            stop = _record_end(content, stop, path, number)
+            num_rows += 1
+            if stop - start >= _BLOCK_BYTES:
+                yield Block(path, start, stop - start, num_rows)
+                start, num_rows = stop, 0
+        if num_rows:
+            yield Block(path, start, stop - start, num_rows)
+
+
+def _record_end(content: mmap.mmap, start: int, path: Path, number: int) -> int:
+    where = f"{path}, record {number:,}"
+    if start + _HEAD.size > len(content):
+        raise DataError(f"{where}: cut short: the file ends in its length")
+    length, crc = _HEAD.unpack_from(content, start)
+    if masked_crc(content[start : start + 8]) != crc:
+        raise DataError(f"{where}: the check sum of its length is wrong")
+    stop = start + _HEAD.size + int(length) + _TAIL.size
+    if stop > len(content):
+        raise DataError(f"{where}: cut short: {stop - len(content):,} bytes are missing")
+    return stop
+
+
+@final
+class TfRecords(RowFile):
+    """Records; what is read has each one's check sum behind it."""
+
+    unit = "record"
+
+    @classmethod
+    def scan(cls, path: Path) -> Iterator[Block]:
+        return _scan(path)
+
+    def read(self, block: Block) -> list[bytes]:
+        with self.path.open("rb") as file:
+            file.seek(block.offset)
+            return records(self.whole(file.read(block.num_bytes), block))
+
+
+def records(content: bytes) -> list[bytes]:
+    """Cut a block into records, each with its check sum behind it."""
+    found = []
+    start = 0
+    while start < len(content):
+        length = int.from_bytes(content[start : start + 8], "little")
+        stop = start + _HEAD.size + length + _TAIL.size
+        found.append(content[start + _HEAD.size : stop])
+        start = stop
+    return found
+
+
+def are_intact(found: Sequence[bytes]) -> Array:
+    """Whether each record is as its check sum, behind it, says."""
+    crcs = np.array([crc32c(record[:-CRC_BYTES]) for record in found], np.uint64)
+    behind = np.frombuffer(b"".join([record[-CRC_BYTES:] for record in found]), np.uint32)
+    right: Array = _masked(crcs) == behind
+    return right
+
+
+def _masked(crc: Any) -> Any:
+    """Rotate and offset check sums: one, or an array of 64-bit words."""
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF

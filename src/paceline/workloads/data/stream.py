@@ -1,0 +1,164 @@
+"""Rows that stay in their files: read ahead on threads, shuffled within a bounded memory.
+
+A file is cut into blocks, each known by its offset. The order of rows is a pure function of the
+seed, as it is for rows in memory, so every worker knows without asking which rows are its own,
+decodes only those, and N workers at batch B still see what one sees at N times B.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from abc import ABC, abstractmethod
+from bisect import bisect_right
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import accumulate, islice, pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Generic, TypeVar, final
+
+from paceline.workloads.base import Batch, Data
+from paceline.workloads.order import Order
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+Item = TypeVar("Item")
+Made = TypeVar("Made")
+Raw = TypeVar("Raw")
+
+
+def prepared(
+    make: Callable[[Item], Made], items: Iterable[Item], *, threads: int = 1, ahead: int = 2
+) -> Iterator[Made]:
+    """Make something of each item on other threads, `ahead` of who takes them, in their order.
+
+    What `make` raises is raised where its item would have come.
+    """
+    source = iter(items)
+    pool = ThreadPoolExecutor(threads, thread_name_prefix="load")
+    try:
+        pending = deque(pool.submit(make, item) for item in islice(source, ahead))
+        while pending:
+            first = pending.popleft().result()
+            pending.extend(pool.submit(make, item) for item in islice(source, 1))
+            yield first
+    finally:
+        pool.shutdown(cancel_futures=True)
+
+
+@final
+@dataclass(frozen=True)
+class Block:
+    """Rows that lie next to each other in one file: what is read at once."""
+
+    path: Path
+    offset: int
+    """Where it begins, in bytes."""
+    num_bytes: int
+    num_rows: int
+
+
+class Stream(Data, ABC, Generic[Raw]):
+    """Rows in blocks of files. A file format says how a block is read and how rows are decoded.
+
+    Both are called on several threads at a time. At most about two windows of undecoded rows are
+    held, so memory does not grow with the number of rows. With `in_order`, blocks of a file are
+    read as they stand in it: for a file that can only be read from its beginning on.
+    """
+
+    def __init__(
+        self,
+        blocks: Sequence[Block],
+        *,
+        window: int = 65_536,
+        threads: int = 2,
+        ahead: int = 4,
+        in_order: bool = False,
+    ) -> None:
+        self.blocks = blocks
+        self._starts = [0, *accumulate(block.num_rows for block in blocks)]
+        self._runs = self._file_starts() if in_order else self._starts[:-1]
+        self._window = window
+        self._threads = threads
+        self._ahead = ahead
+        # Two windows, since batches of the next are made while the last is used up, and a block
+        # that lies across the edge of a window at either end.
+        largest = max((block.num_rows for block in blocks), default=0)
+        self._held = _Held(self.read, 2 * (window + largest))
+
+    @abstractmethod
+    def read(self, block: Block) -> Sequence[Raw]:
+        """Read the rows of a block, each as it stands in the file."""
+
+    @abstractmethod
+    def decode(self, rows: Sequence[Raw]) -> Batch:
+        """Make a batch of rows; `DataError` by file and line if one is bad."""
+
+    @final
+    def __len__(self) -> int:
+        return self._starts[-1]
+
+    @final
+    def take(self, rows: Tensor) -> Batch:
+        numbers = rows.tolist()
+        places = [bisect_right(self._starts, number) - 1 for number in numbers]
+        held = {index: self._held.rows(self.blocks[index]) for index in dict.fromkeys(places)}
+        return self.decode(
+            [
+                held[index][number - self._starts[index]]
+                for index, number in zip(places, numbers, strict=True)
+            ]
+        )
+
+    def _file_starts(self) -> list[int]:
+        """The row that each file begins with."""
+        paths = [None, *(block.path for block in self.blocks)]
+        return [
+            start
+            for start, (one, next_) in zip(self._starts, pairwise(paths), strict=False)
+            if one != next_
+        ]
+
+    @final
+    def batches(self, order: Order, rank: int) -> Iterator[Batch]:
+        windowed = dataclasses.replace(order, window=self._window, runs=self._runs)
+        rows = windowed.batches(rank)
+        return prepared(self.take, rows, threads=self._threads, ahead=self._ahead)
+
+
+@final
+class _Held(Generic[Raw]):
+    """The blocks read last, each read once however many threads want it."""
+
+    def __init__(self, read: Callable[[Block], Sequence[Raw]], most_rows: int) -> None:
+        self._read = read
+        self._most_rows = most_rows
+        self._num_rows = 0
+        self._blocks: OrderedDict[Block, Future[Sequence[Raw]]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def rows(self, block: Block) -> Sequence[Raw]:
+        """Give a block's rows, from memory if they are there."""
+        with self._lock:
+            held = self._blocks.get(block)
+            if held is not None:
+                self._blocks.move_to_end(block)
+            else:
+                mine = self._blocks[block] = Future()
+                self._make_room(block)
+        if held is not None:
+            return held.result()
+        try:
+            mine.set_result(self._read(block))
+        except BaseException as error:  # noqa: BLE001 - raised by result(), here and for others
+            mine.set_exception(error)
+        return mine.result()
+
+    def _make_room(self, block: Block) -> None:
+        self._num_rows += block.num_rows
+        while self._num_rows > self._most_rows and len(self._blocks) > 1:
+            oldest, _ = self._blocks.popitem(last=False)
+            self._num_rows -= oldest.num_rows

@@ -1,0 +1,84 @@
+"""A table's rows, summed and back: as torch's own embedding_bag has it."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from paceline.replica import Replica
+from paceline.rows import Rows
+from paceline.workloads.nets.logistic import SparseLogistic
+
+POSITIONS = torch.tensor([[0, 2, 2], [1, 0, 4], [3, 3, 3]])
+
+
+def window(width: int) -> Tensor:
+    values = torch.randn(5, width, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    return values.requires_grad_()
+
+
+def rows_with(values: Tensor) -> Rows:
+    rows = Rows(100, values.shape[1])
+    rows.window = values
+    return rows
+
+
+def assert_alike(ours: Tensor, theirs: Tensor, ours_of: Tensor, theirs_of: Tensor) -> None:
+    torch.testing.assert_close(ours, theirs)
+    weights = torch.arange(1.0, ours.numel() + 1, dtype=torch.float64).view(ours.shape)
+    (ours * weights).sum().backward()
+    (theirs * weights).sum().backward()
+    torch.testing.assert_close(ours_of.grad, theirs_of.grad)
+
+
+@pytest.mark.parametrize("width", [1, 3])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_samples_of_one_length(width: int, weighted: bool):
+    weights = torch.linspace(-1, 2, 9, dtype=torch.float64).view(3, 3) if weighted else None
+    ours, theirs = window(width), window(width)
+    expected = functional.embedding_bag(POSITIONS, theirs, mode="sum", per_sample_weights=weights)
+    assert_alike(rows_with(ours)(POSITIONS, weights), expected, ours, theirs)
+
+
+@pytest.mark.parametrize("width", [1, 3])
+def test_samples_of_different_lengths(width: int):
+    positions = torch.tensor([4, 0, 0, 1, 3])
+    weights = torch.linspace(-1, 2, 5, dtype=torch.float64)
+    bags = torch.tensor([0, 2, 2, 5])  # the second has none
+    ours, theirs = window(width), window(width)
+    expected = functional.embedding_bag(
+        positions, theirs, bags[:-1], mode="sum", per_sample_weights=weights
+    )
+    assert_alike(rows_with(ours)(positions, weights, bags), expected, ours, theirs)
+
+
+def test_no_samples_at_all():
+    rows = rows_with(window(1))
+    summed = rows(torch.zeros(0, 39, dtype=torch.int64))
+    assert summed.shape == (0, 1)
+    summed.sum().backward()
+    assert not rows.window.grad.any()
+
+
+def test_a_table_held_whole_is_a_parameter_and_gives_the_same():
+    touched, positions = torch.tensor([3, 7, 8]), torch.tensor([[0, 1], [2, 2]])
+    kept = Replica(SparseLogistic(10), torch.float64)
+    held = Replica(SparseLogistic(10), torch.float64, whole_table=True)
+    assert (kept.parameters.numel(), held.parameters.numel()) == (1, 11)
+    assert held.table is None
+    values = torch.randn(3, 1, dtype=torch.float64)
+    kept.table.window = values.clone().requires_grad_()
+    held.model.weights.held.data[touched] = values
+    pulled = []
+    kept.bringer(pulled.append)(touched)
+    held.bringer(pulled.append)(touched)
+    assert len(pulled) == 1  # the held one is only told which rows are meant
+    outputs = [each.model(positions) for each in (kept, held)]
+    torch.testing.assert_close(*outputs)
+    for output in outputs:
+        output.square().sum().backward()
+    gradient = held.model.weights.held.grad
+    torch.testing.assert_close(gradient[touched], kept.table.window.grad)
+    assert gradient.count_nonzero() == 3
+    assert set(held.state()) == {"bias", "rows"}
+    torch.testing.assert_close(held.state()["rows"][touched], values)

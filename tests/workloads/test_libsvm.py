@@ -1,0 +1,88 @@
+"""logistic-libsvm: rows of any length from text, streamed or converted; it learns."""
+
+import random
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import paceline
+from paceline.clusters.inline import Inline
+from paceline.errors import DataError, SpecError
+from paceline.optim import Adagrad
+from paceline.strategies.parameter_server.describe import PsSync
+from paceline.testing.strategies import assert_parameters_close
+from paceline.workloads.data.sparse.convert import convert
+from paceline.workloads.libsvm import LogisticLibsvm
+
+QUIET = paceline.Record(tensorboard=False, monitor=False)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    """Rows of one to eight features; odd ones mean yes, even ones no, by their weight."""
+    drawn = random.Random(0)
+    lines = []
+    for _ in range(600):
+        indices = sorted(drawn.sample(range(1, 41), drawn.randint(1, 8)))
+        values = [round(drawn.uniform(0.1, 2), 3) for _ in indices]
+        pairs = list(zip(indices, values, strict=True))
+        score = sum(value if index % 2 else -value for index, value in pairs)
+        label = "+1" if score > 0 else "-1"
+        lines.append(" ".join([label, *(f"{index}:{value}" for index, value in pairs)]))
+    file = tmp_path / "rows.libsvm"
+    file.write_text("\n".join(lines) + "\n")
+    return file
+
+
+def spec_of(path: Path, **fields):
+    workload = LogisticLibsvm(train=path, data_dir=path.parent)
+    given = {"batch": 30, "cluster": Inline(), "record": QUIET, "dtype": "float64"}
+    given |= {"optimizer": Adagrad(lr=0.5), "epochs": 5}
+    return paceline.RunSpec(workload=workload, **(given | fields))
+
+
+def test_it_learns_and_knows_how_many_features_there_are(path, tmp_path):
+    spec = spec_of(path)
+    assert spec.workload.num_weights() == 40
+    result = paceline.run(spec, out=tmp_path)
+    assert result.test_accuracy > 0.9 > result.test_metrics["larger_class"]
+    assert result.test_metrics["auc"] > 0.95
+
+
+def test_held_converted_and_shared_by_three_it_is_the_same(path, tmp_path):
+    wanted = paceline.run(spec_of(path), out=tmp_path)
+    convert(path, tmp_path / "out", progress=lambda *_: None, data_dir=tmp_path)
+    ours = paceline.run(spec_of(tmp_path / "out"), out=tmp_path)
+    # values are kept as float32
+    assert_parameters_close(ours, wanted, tolerance=1e-12)
+    three = spec_of(path, strategy=PsSync(), num_workers=3, batch=10)
+    assert_parameters_close(paceline.run(three, out=tmp_path), wanted, tolerance=1e-9)
+
+
+def test_streamed_rows_do_not_tell_how_many_features_there_are(path, tmp_path):
+    spec = spec_of(path)
+    streamed = replace(spec, workload=replace(spec.workload, memory_bytes=1))
+    with pytest.raises(DataError, match=r"give workload\.num_features"):
+        paceline.run(streamed, out=tmp_path)
+    told = replace(streamed, workload=replace(streamed.workload, num_features=40))
+    assert paceline.run(told, out=tmp_path).test_accuracy > 0.9
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("1 0:1", "index 0: indices begin at 1"),
+        ("1 3:1 2:1", "index 2 comes after index 3"),
+        ("2 1:1", "label '2' is neither 0 nor 1"),
+    ],
+)
+def test_a_bad_row_is_told_by_file_and_line(line, told, path, tmp_path):
+    path.write_text(f"{path.read_text()}{line}\n")
+    with pytest.raises(DataError, match=rf"rows\.libsvm, line 601: {told}"):
+        paceline.run(spec_of(path), out=tmp_path)
+
+
+def test_a_file_must_be_given():
+    with pytest.raises(SpecError, match=r"workload\.train = None: must be given: a libsvm file"):
+        paceline.run(paceline.RunSpec(workload=LogisticLibsvm()))
