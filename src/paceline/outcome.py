@@ -63,7 +63,7 @@ def result_of(
     metrics = {key: _finite(value) for key, value in last.items() if key in _metrics(last)}
     final_loss = _final_loss(steps, workers, outcome)
     staleness = _staleness(outcome)
-    if (steps or outcome.totals) and final_loss is None:
+    if worker_steps and final_loss is None:
         outcome.warnings.append("the loss is not a finite number")
     return Result(
         run=str(path),
@@ -223,8 +223,8 @@ def _final_loss(
     Workers that came to their end said it exactly; of others there are the rows.
     """
     if len(outcome.totals) == len(workers):
-        said = [row["final_loss"] for row in outcome.totals.values()]
-        return _finite(sum(said) / len(said)) if None not in said else None
+        said = [row["final_loss"] for row in outcome.totals.values() if row["worker_steps"]]
+        return _finite(sum(said) / len(said)) if said and None not in said else None
     totals = {each.name: each.worker_steps for each in workers}
     weights = [_tenths_in_tail(row, totals[row["seat"]]) for row in steps]
     if not any(weights):

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import resource
 import sys
@@ -17,6 +18,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, final
 
 import torch
+from torch import Tensor
 
 from paceline.anatomy import dissect
 from paceline.clusters.base import Berth
@@ -107,7 +109,7 @@ def _place(berth: Berth, spec: RunSpec) -> Place:
             getattr(torch, spec.dtype),
             whole_table=not spec.strategy.moves_rows,
         ),
-        optimizer=spec.optimizer,
+        optimizer=spec.optimizer.for_workers(spec.num_workers),
         most_steps=spec.steps,
         host=berth.host,
         open_channel=berth.open_channel,
@@ -204,18 +206,22 @@ class Worker:
         """The loop: load, compute, exchange."""
         recorder, member, compute, limits = self.recorder, self.member, self.compute, self.limits
         load, computing, exchange = recorder.load, recorder.compute, recorder.exchange
-        batches = self._batches()
+        batches, bring = self._batches(), self.replica.bringer(member.pull)
         interval_ns = int(self.spec.record.interval_s * 1e9)
         next_row_ns = 0
         evaluate_every = self.spec.evaluate_every(self.order) or NEVER
         next_evaluation = evaluate_every
-        is_last = False
+        is_last = not member.starts
         while not is_last:
             with load:
-                batch = next(batches)
+                batch, rows, next_rows = next(batches)
             with exchange:
                 wishes_last = self._wants_last(limits)
                 member.begin(last=wishes_last)
+                if rows is not None:
+                    bring(rows)
+                if next_rows is not None:
+                    member.fetch_ahead(next_rows)
             with computing:
                 recorder.losses.append(compute.gradients(batch))
             with exchange:
@@ -229,14 +235,18 @@ class Worker:
                 is_last = self._pause()
         self._write_row()
 
-    def _batches(self) -> Iterator[Batch]:
-        """Gather this worker's rows, batch after batch, and the table rows they need."""
-        data, bring = self.train_data, self.replica.bringer(self.member.pull)
+    def _batches(self) -> Iterator[tuple[Batch, Tensor | None, Tensor | None]]:
+        """Gather batch after batch, with the table rows it needs, and where asked for the next."""
+        if self.member.fetches_ahead and self.replica.table is not None:
+            for (batch, rows), (_, next_rows) in itertools.pairwise(self._loaded()):
+                yield batch, rows, next_rows
+        for batch, rows in self._loaded():
+            yield batch, rows, None
+
+    def _loaded(self) -> Iterator[tuple[Batch, Tensor | None]]:
+        data = self.train_data
         for batch in data.batches(self.order, self.rank):
-            touched = data.touched(batch)
-            if touched is not None:
-                bring(touched)
-            yield batch
+            yield batch, data.touched(batch)
 
     def _progress(self) -> int:
         """Global steps; where there are none, this worker's own."""

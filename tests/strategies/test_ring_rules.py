@@ -72,13 +72,16 @@ def test_the_one_who_waits_least_was_the_last_to_arrive():
     assert count * 4 % 64 == 0
     assert count > 3
     # means over three ranks: waits of 0.9, 0.6 and 0.3 seconds, nobody wishes to stop
-    assert slots.read(torch.tensor([0.0, 0.3, 0.2, 0.1]), waited_s=0.5) is False
+    slots.lie_in(torch.tensor([0.0, 0.3, 0.2, 0.1]))
+    assert slots.read(waited_s=0.5) is False
     assert slots.times_last == 1
     assert slots.late_s == pytest.approx(0.6)
     values = torch.full((count,), 7.0)
-    slots.write(values, last=True)
-    assert values[:4].tolist() == [1.0, 0.0, 0.0, 0.5]
-    assert slots.read(values / 3, waited_s=0.5) is True
+    slots.lie_in(values)
+    slots.write(last=True)
+    assert values[:5].tolist() == [1.0, 0.0, 0.0, 0.5, 7.0]
+    values /= 3
+    assert slots.read(waited_s=0.5) is True
 
 
 @pytest.mark.parametrize("cluster", [Inline(), Local(), ZMQ], ids=str)

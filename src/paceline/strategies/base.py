@@ -64,6 +64,12 @@ class Member(ABC):
     global_steps: int | None = 0
     """Updates of the parameters so far, as this worker knows; None where nothing is shared."""
 
+    fetches_ahead: bool = False
+    """Whether `fetch_ahead` is to be called with the rows of the next batch."""
+
+    starts: bool = True
+    """Whether this worker makes a first step at all: there may be fewer steps than workers."""
+
     limits_steps: ClassVar[bool] = False
     """Whether it ends the run after `place.most_steps` by itself; else the worker counts."""
 
@@ -79,6 +85,9 @@ class Member(ABC):
     def pull(self, rows: Tensor) -> None:
         """Bring the named rows of the model's table into its window, before the forward pass."""
         raise NotImplementedError(f"{type(self).__name__} does not keep a table of rows")
+
+    def fetch_ahead(self, rows: Tensor) -> None:
+        """Begin to bring the rows that the next `pull` will name, while this batch computes."""
 
     @abstractmethod
     def exchange(self, *, last: bool) -> bool:

@@ -40,8 +40,9 @@ class DdpMember(Member):
         self._bucket_bytes = bucket_bytes
         self._slots = Slots(place.rank, place.num_workers)
         parameters = place.replica.parameters
-        self._said = parameters.new_zeros(self._slots.num_values(parameters.element_size()))
-        self._exchange = _Exchange(place.num_workers, self._said)
+        said = parameters.new_zeros(self._slots.num_values(parameters.element_size()))
+        self._slots.lie_in(said)
+        self._exchange = _Exchange(place.num_workers, said)
         self._update = Update(place.optimizer, parameters)
         self._num_refused = 0
         _join_group(place)
@@ -56,12 +57,12 @@ class DdpMember(Member):
         return wrapped
 
     def begin(self, *, last: bool) -> None:
-        self._slots.write(self._said, last=last)
+        self._slots.write(last=last)
         self._exchange.begin()
 
     def exchange(self, *, last: bool) -> bool:
         del last
-        must_stop = self._slots.read(self._said, self._exchange.finish())
+        must_stop = self._slots.read(self._exchange.finish())
         self.global_steps += 1
         gradients = self.replica.gradients
         if math.isfinite(gradients.sum().item()):

@@ -34,12 +34,13 @@ class RingMember(Member):
         count, dtype = replica.parameters.numel(), replica.parameters.dtype
         first = self._slots.num_values(dtype.itemsize)
         self._all_reduce = _all_reduce(place, (first + count) * dtype.itemsize)
-        self._values = self._all_reduce.allocate(first + count, dtype)
-        replica.move_to(parameters=replica.parameters, gradients=self._values[first:])
+        values = self._all_reduce.allocate(first + count, dtype)
+        self._slots.lie_in(values)
+        replica.move_to(parameters=replica.parameters, gradients=values[first:])
         buckets = cut(replica, bucket_bytes)
-        self._stretches = [self._values[first + e.start : first + e.stop] for e in buckets]
+        self._stretches = [values[first + e.start : first + e.stop] for e in buckets]
         # The last holds the first layers and leaves at the end of a step, and so the slots too.
-        self._stretches[-1] = self._values[: first + buckets[-1].stop]
+        self._stretches[-1] = values[: first + buckets[-1].stop]
         self._departures = Departures(buckets)
         self.overlaps = len(buckets) > 1
         self._overlapped = Overlapped(self._all_reduce)
@@ -60,9 +61,9 @@ class RingMember(Member):
     def exchange(self, *, last: bool) -> bool:
         timing, departures = self._timing, self._departures
         timing.arrive()
-        self._slots.write(self._values, last=last)
+        self._slots.write(last=last)
         reductions = self._overlapped.finish([self._stretches[i] for i in departures.rest()])
-        must_stop = self._slots.read(self._values, timing.since_arrival_s())
+        must_stop = self._slots.read(timing.since_arrival_s())
         for index, each in zip(departures.order, reductions, strict=True):
             timing.note(index, each.values.nbytes, each.began_ns, each.ended_ns)
         if self.global_steps == 0 and self.overlaps:

@@ -33,16 +33,21 @@ class Slots:
         lines = -(-self._num_used * item_bytes // _ALIGNED_BYTES)
         return lines * _ALIGNED_BYTES // item_bytes
 
-    def write(self, values: Tensor, *, last: bool) -> None:
-        """Lay out what this rank has to say in front of its gradients."""
-        said = [0.0] * self._num_used
-        said[0] = float(last)
-        said[1 + self._rank] = self._waited_s
-        values[: self._num_used].copy_(values.new_tensor(said))
+    def lie_in(self, values: Tensor) -> None:
+        """Use the first of these values from now on."""
+        # A few numbers are written and read far quicker through numpy than through torch.
+        self._values = values[: self._num_used].numpy()
 
-    def read(self, values: Tensor, waited_s: float) -> bool:
+    def write(self, *, last: bool) -> None:
+        """Lay out what this rank has to say."""
+        said = self._values
+        said[:] = 0.0
+        said[0] = last
+        said[1 + self._rank] = self._waited_s
+
+    def read(self, waited_s: float) -> bool:
         """Take note of what all said; returns whether to stop. `waited_s` is said next time."""
-        stops, *waits = values[: self._num_used].tolist()
+        stops, *waits = self._values.tolist()
         longest, mine = max(waits), waits[self._rank]
         if longest > 0:
             # Values are means over the ranks, and all but one of a slot are zero.

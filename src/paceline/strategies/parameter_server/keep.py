@@ -87,7 +87,8 @@ class Keep:
         """Send a worker the rows it asked for, as they are now."""
         assert self._row_update is not None
         assert arrival.rows is not None
-        self.link.answer_rows(arrival.worker, self._row_update.rows(arrival.rows))
+        values = self._row_update.rows(arrival.rows)
+        self.link.answer_rows(arrival.worker, values, self.version)
 
     def answer(self, worker: int, chunk: Chunk, flags: int) -> None:
         """Send a worker a chunk as it is now."""

@@ -84,6 +84,9 @@ class WorkerLink(ABC):
     def pull_rows(self, rows: Tensor) -> Tensor:
         """Fetch rows of the table, named in ascending order and each once."""
 
+    def fetch_ahead(self, rows: Tensor) -> None:
+        """Ask for rows that the next `pull_rows` will name, where asking takes time."""
+
     @abstractmethod
     def await_release(self) -> Answer:
         """After a reply that said to wait: wait for the word, and for newer parameters."""
@@ -115,5 +118,5 @@ class ServerLink(ABC):
         """Make this server's part of the table, all zero, where workers can get at it."""
 
     @abstractmethod
-    def answer_rows(self, worker: int, values: Tensor) -> None:
-        """Send a worker the values of the rows it asked for."""
+    def answer_rows(self, worker: int, values: Tensor, version: int) -> None:
+        """Send a worker the values of the rows it asked for, as they are in that version."""

@@ -27,8 +27,10 @@ class PsMember(Member):
 
     limits_steps: ClassVar[bool] = True
 
-    def __init__(self, place: Place, chunk_bytes: int, rules: Rules) -> None:
+    def __init__(self, place: Place, chunk_bytes: int, rules: Rules, *, prefetch: bool) -> None:
         self.replica = place.replica
+        # Where memory is shared, a row is read from where it lies when it is needed.
+        self.fetches_ahead = prefetch and place.host is None
         self.global_steps: int = 0
         self._num_refused = 0
         self._staleness: Counter[int] = Counter()
@@ -63,6 +65,9 @@ class PsMember(Member):
         assert self.replica.table is not None
         self._rows = rows
         self.replica.table.window = self._link.pull_rows(rows).requires_grad_()
+
+    def fetch_ahead(self, rows: Tensor) -> None:
+        self._link.fetch_ahead(rows)
 
     def _touched(self) -> Touched | None:
         """The rows of this batch and their gradients, where the model has a table."""

@@ -85,3 +85,9 @@ class Rules:
     averaged: int | None
     """How many gradients an update averages; None: each push is an update of its own."""
     admission: Admission
+
+    def num_starters(self, num_workers: int, most_steps: int | None) -> int:
+        """Say how many workers make a first step: no more than there are updates to make."""
+        if self.averaged is not None or most_steps is None:
+            return num_workers
+        return min(num_workers, most_steps)

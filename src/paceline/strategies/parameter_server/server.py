@@ -38,6 +38,9 @@ class Server:
             chunks=chunks,
             link=self._link,
         )
+        num_starters = rules.num_starters(place.num_workers, place.most_steps)
+        for rank in range(num_starters, place.num_workers):
+            rules.admission.leave(rank)
         # Only the first server counts towards the end: each sees pushes in an order of its own.
         most_steps = place.most_steps if place.rank == 0 else None
         self.application: Application = (

@@ -342,8 +342,8 @@ class SharedServerLink(ServerLink):
         rows, gradients = self._row_areas[worker]
         return rows[mine_only] - self._layout.rows.start, gradients[mine_only]
 
-    def answer_rows(self, worker: int, values: Tensor) -> None:
-        del worker, values
+    def answer_rows(self, worker: int, values: Tensor, version: int) -> None:
+        del worker, values, version
         raise AssertionError("workers read rows straight from the table")
 
     def answer(
