@@ -16,7 +16,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from paceline.cli.tables import short, wide_console, with_origin
+from paceline.cli.tables import rate, short, wide_console, with_origin
 
 if TYPE_CHECKING:
     from paceline.progress import View
@@ -82,7 +82,7 @@ def headline(view: View) -> str:
     steps = view.worker_steps if view.global_steps is None else view.global_steps
     parts.append(f"step {steps:,}")
     if view.steps_per_s:
-        parts.append(f"{view.steps_per_s:,.0f} steps/s")
+        parts.append(f"{rate(view.steps_per_s)} steps/s")
     if view.loss is not None:
         parts.append(f"loss {view.loss:.4f}")
     if view.accuracy is not None:

@@ -155,20 +155,20 @@ def _listed(run: RunDir, result: Result | str | None) -> dict[str, Any]:
 
 
 def _cells(run: RunDir, result: Result | str | None) -> list[str]:
-    from paceline.cli.tables import with_origin
+    from paceline.cli.tables import rate, with_origin
 
     ident = run.name.rpartition("-")[2]
     if result is None or isinstance(result, str):
         return [ident, run.name[16:].rpartition("-")[0], *[""] * 6, result or "running"]
     steps = result.worker_steps if result.global_steps is None else result.global_steps
-    rate = result.worker_steps_per_s if result.global_steps is None else result.steps_per_s
+    per_s = result.worker_steps_per_s if result.global_steps is None else result.steps_per_s
     return [
         ident,
         with_origin(result.workload.rpartition(":")[2], result.data),
         result.strategy.rpartition(":")[2],
         f"{result.num_workers} x {result.batch_size}",
         f"{steps:,}",
-        _number(rate, ",.0f"),
+        "-" if per_s is None else rate(per_s),
         _number(result.final_loss, ".4f"),
         "-" if result.test_accuracy is None else f"{100 * result.test_accuracy:.2f} %",
         result.status,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from rich.markup import escape
 from rich.table import Table
 
-from paceline.cli.tables import plain_table, short, wide_console, with_origin
+from paceline.cli.tables import plain_table, rate, short, wide_console, with_origin
 
 if TYPE_CHECKING:
     from paceline.results import NodeUsage, Result, WorkerTotals
@@ -69,13 +69,13 @@ def _tested(result: Result, accuracy: float) -> str:
 
 
 def _trained(result: Result) -> str:
-    steps, rate = result.global_steps, result.steps_per_s
+    steps, per_s = result.global_steps, result.steps_per_s
     if steps is None:
-        steps, rate = result.worker_steps, result.worker_steps_per_s
+        steps, per_s = result.worker_steps, result.worker_steps_per_s
     return (
         f"{steps:,} {'steps' if result.global_steps is not None else 'worker steps'}, "
         f"{result.samples:,} samples in {result.train_s:.2f} s: "
-        f"[bold]{rate:,.0f} steps/s[/], {result.samples_per_s:,.0f} samples/s"
+        f"[bold]{rate(per_s or 0.0)} steps/s[/], {rate(result.samples_per_s or 0.0)} samples/s"
     )
 
 

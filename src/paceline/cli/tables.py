@@ -32,6 +32,11 @@ def with_origin(workload: str, data: str | None) -> str:
     return f"{workload} ({generated})" if (data or "").startswith(generated) else workload
 
 
+def rate(per_s: float) -> str:
+    """Write a rate: whole where it is large, two digits where it is small."""
+    return f"{per_s:,.0f}" if per_s >= 10 else f"{per_s:.2g}"
+
+
 def plain_table(*headers: str) -> Table:
     """Make a table without lines; a header that ends in `>` heads a column of numbers."""
     table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
