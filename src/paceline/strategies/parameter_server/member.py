@@ -33,7 +33,8 @@ class PsMember(Member):
         self._staleness: Counter[int] = Counter()
         self._must_wait = False
         self._rows: Tensor | None = None
-        self._link = _link(place, chunk_bytes)
+        self._link = _link(place, chunk_bytes)  # which may move the replica
+        self._gradients = self.replica.gradients.numpy()
 
     def begin(self) -> None:
         if self._must_wait:
@@ -42,9 +43,9 @@ class PsMember(Member):
 
     def exchange(self, *, last: bool) -> bool:
         flags = LAST if last else 0
-        # One sum is far cheaper than looking at each value; a sum of finite values that is not
-        # finite itself comes from values so large that they are as good as infinite.
-        if not math.isfinite(self.replica.gradients.sum().item()):
+        # One product is far cheaper than looking at each value, and numpy's than torch's. If it
+        # is not finite though all values are, they are so large that they are as good as infinite.
+        if not math.isfinite(self._gradients.dot(self._gradients)):
             flags |= REFUSED
         touched = self._touched()
         if touched is not None and not math.isfinite(touched.gradients.sum().item()):
