@@ -11,6 +11,7 @@ demo: .venv/.installed ## train on the embedded data in every way there is, end 
 	$(BIN)/paceline run logistic-mnist $(DEMO) --strategy solo --workers 2
 	$(BIN)/paceline run logistic-mnist $(DEMO) --strategy ps-async --workers 2
 	$(BIN)/paceline run logistic-mnist $(DEMO) --strategy ps-sync --workers 2
+	$(BIN)/paceline run logistic-mnist $(DEMO) --strategy ring --workers 2
 	@echo
 	$(BIN)/paceline ls
 

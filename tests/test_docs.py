@@ -24,6 +24,7 @@ from paceline.cli.app import app
 from paceline.errors import SpecError
 from paceline.results import NodeUsage, Result, WorkerTotals
 from paceline.runs import RunDir
+from paceline.schedules import SCHEDULES
 from paceline.spec import PARTS, Record, RunSpec
 from tests.paths import EXAMPLES, ROOT
 
@@ -125,11 +126,11 @@ class TestCommandLine:
         text = section("paceline run")
         assert unnamed([*field_names(RunSpec), *field_names(Record)], text) == []
 
-    @pytest.mark.parametrize("part", PARTS)
-    def test_every_part_and_its_fields_are_documented(self, part):
+    @pytest.mark.parametrize("catalogue", [*PARTS.values(), SCHEDULES], ids=lambda each: each.kind)
+    def test_every_part_and_its_fields_are_documented(self, catalogue):
         text = section("paceline run")
-        for name in PARTS[part].entries:
-            cls, fixed = PARTS[part].find(name)
+        for name in catalogue.entries:
+            cls, fixed = catalogue.find(name)
             assert unnamed([name, *(set(field_names(cls)) - set(fixed))], text) == []
 
     @pytest.mark.parametrize("name", [*PARTS["workload"].entries, *PARTS["strategy"].entries])

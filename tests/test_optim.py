@@ -1,6 +1,7 @@
 """Our optimizers are torch's, whole, in stretches, and row by row."""
 
 import itertools
+from dataclasses import replace
 
 import pytest
 import torch
@@ -8,6 +9,7 @@ from torch import Tensor
 
 from paceline.errors import SpecError
 from paceline.optim import OPTIMIZERS, Adagrad, Adam, AdamW, Optimizer, Sgd, Update
+from paceline.schedules import Constant, Cosine, Schedule, Step
 
 NUM_STEPS = 20
 NUM_VALUES = 1000
@@ -80,6 +82,53 @@ def test_chunk_by_chunk_is_the_whole_to_the_bit(optimizer: Optimizer, dtype: tor
     assert all(map(torch.equal, whole.states, parts.states))
 
 
+SCHEDULES = {
+    Constant(warmup_steps=5): lambda peer: torch.optim.lr_scheduler.LinearLR(peer, 1 / 5, 1, 4),
+    Step(every_steps=3): lambda peer: torch.optim.lr_scheduler.StepLR(peer, 3),
+    Cosine(end_step=15): lambda peer: torch.optim.lr_scheduler.CosineAnnealingLR(peer, 15),
+}
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("schedule", SCHEDULES, ids=str)
+def test_scheduled_updates_are_those_of_torch(name: str, schedule: Schedule):
+    optimizer, torchs, arguments = PAIRS[name]
+    start, gradients = start_and_gradients(torch.float64, NUM_VALUES)
+    parameter = torch.nn.Parameter(start.clone())
+    peer = torchs([parameter], lr=optimizer.lr, weight_decay=optimizer.weight_decay, **arguments)
+    scheduler = SCHEDULES[schedule](peer)
+    update = Update(replace(optimizer, schedule=schedule), start.clone())
+    for number, gradient in enumerate(gradients[:15], 1):
+        parameter.grad = gradient.clone()
+        peer.step()
+        scheduler.step()
+        update.apply(gradient.clone(), number)
+        torch.testing.assert_close(update.parameters, parameter.data, rtol=0, atol=1e-12)
+
+
+@ours
+def test_chunks_and_rows_follow_the_schedule_too(optimizer: Optimizer):
+    start, gradients = start_and_gradients(torch.float64, 50, 3)
+    scheduled = replace(optimizer, schedule=Step(every_steps=4, warmup_steps=3))
+    whole, rows = Update(scheduled, start.clone()), Update(scheduled, start.clone())
+    flat = Update(scheduled, start.clone().flatten())
+    for number, gradient in enumerate(gradients, 1):
+        whole.apply(gradient.clone(), number)
+        rows.apply_rows(torch.arange(50), gradient.clone(), number)
+        for first, last in itertools.pairwise([0, 7, 150]):
+            flat.apply(gradient.flatten()[first:last].clone(), number, first)
+    assert torch.equal(whole.parameters, rows.parameters)
+    assert torch.equal(whole.parameters.flatten(), flat.parameters)
+
+
+@ours
+def test_linear_scaling_is_times_the_workers(optimizer: Optimizer):
+    assert optimizer.for_workers(4) == optimizer
+    scaled = replace(optimizer, lr_scaling="linear").for_workers(4)
+    assert scaled == replace(optimizer, lr=4 * optimizer.lr)
+    assert scaled.for_workers(4) == scaled
+
+
 @ours
 def test_a_chunk_leaves_the_rest_alone(optimizer: Optimizer):
     start, (gradient, *_) = start_and_gradients(torch.float32, NUM_VALUES)
@@ -130,6 +179,7 @@ def test_no_row_at_all_changes_nothing():
         ("sgd", "lr", "fast"),
         ("sgd", "momentum", 1.0),
         ("sgd", "weight_decay", -1),
+        ("sgd", "lr_scaling", "square"),
         ("sgd", "nesterov", True),  # torch refuses it without a momentum too
         ("adam", "beta2", 1),
         ("adam", "eps", 0),

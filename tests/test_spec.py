@@ -14,6 +14,7 @@ from paceline.clusters.inline import Inline
 from paceline.clusters.local import Local
 from paceline.errors import DataError, Problem, SpecError
 from paceline.optim import Adagrad, Adam, AdamW, Optimizer, Sgd
+from paceline.schedules import SCHEDULES, Constant, Cosine, Step
 from paceline.spec import LENGTHS, Record, RunSpec
 from paceline.strategies import STRATEGIES
 from paceline.strategies.local import Single, Solo
@@ -55,6 +56,51 @@ def test_another_optimizer_has_defaults_of_its_own():
     assert spec.optimizer == Adam()
     spec = RunSpec.from_table({"workload": "lenet-mnist", "optimizer": {"name": "adamw", "lr": 1}})
     assert spec.optimizer == AdamW(lr=1)
+
+
+def test_a_schedule_is_asked_for_by_name_by_table_or_by_a_field():
+    def schedule_of(value: object) -> object:
+        table = {"workload": "lenet-mnist", "optimizer": {"schedule": value}}
+        spec = RunSpec.from_table(table)
+        assert spec.optimizer == Sgd(lr=0.05, momentum=0.9, schedule=spec.optimizer.schedule)
+        return spec.optimizer.schedule
+
+    assert schedule_of("constant") == Constant()
+    assert schedule_of({"warmup_steps": 5}) == Constant(warmup_steps=5)
+    assert schedule_of({"name": "cosine", "end_step": 9}) == Cosine(end_step=9)
+    assert schedule_of({"name": "step", "at_steps": [3, 9]}) == Step(at_steps=(3, 9))
+    assert schedule_of(Step(every_steps=2)) == Step(every_steps=2)
+
+
+def test_a_field_of_the_schedule_alone_keeps_the_rest_of_the_workloads_own(tmp_path: Path):
+    file = tmp_path / "scheduled.py"
+    file.write_text(
+        "from paceline.optim import Sgd\n"
+        "from paceline.schedules import Cosine\n"
+        "from paceline import Workload\n"
+        "class Mine(Workload):\n"
+        "    default_optimizer = Sgd(lr=0.5, schedule=Cosine(end_step=99))\n"
+        "    def model(self): ...\n"
+        "    def data(self, split, dtype): ...\n"
+    )
+    workload = f"{file}:Mine"
+    given = {"lr": 0.1, "schedule": {"warmup_steps": 7}}
+    spec = RunSpec.from_table({"workload": workload, "optimizer": given})
+    assert spec.optimizer == Sgd(lr=0.1, schedule=Cosine(end_step=99, warmup_steps=7))
+    spec = RunSpec.from_table({"workload": workload, "optimizer": {"schedule": "constant"}})
+    assert spec.optimizer == Sgd(lr=0.5)
+
+
+def test_everything_wrong_with_an_optimizer_and_its_schedule_is_told():
+    table = {"workload": "synthetic", "optimizer": {"lr": -1, "schedule": {"name": "cosine"}}}
+    assert set(problems_of(table)) == {"optimizer.lr", "optimizer.schedule.end_step"}
+    wrong = Sgd(lr=-1, schedule=Cosine(end_step=2, warmup_steps=2))
+    with pytest.raises(SpecError) as caught:
+        RunSpec(workload=SMALL, optimizer=wrong).checked()
+    fields = {problem.field for problem in caught.value.problems}
+    assert fields == {"optimizer.lr", "optimizer.schedule.end_step"}
+    found = problems_of({"workload": "synthetic", "optimizer": {"schedule": "sine"}})
+    assert found["optimizer.schedule"].choices == tuple(SCHEDULES.entries)
 
 
 def test_a_length_that_is_given_is_the_only_one():
@@ -218,7 +264,7 @@ def test_a_class_of_the_users_own_stays_what_it_is_when_checked():
     class Mine(Optimizer):
         num_states = 0
 
-        def step(self, parameters, states, gradient, number):
+        def step(self, parameters, states, gradient, number, lr):
             pass
 
     spec = RunSpec(workload=SMALL, optimizer=Mine(lr=3.0)).checked()
@@ -275,9 +321,16 @@ workloads = st.one_of(
     st.builds(LogisticMnist, data_set=st.sampled_from(["mnist", "fashion-mnist"])),
     st.builds(Synthetic, rows=counts, data_seed=st.integers(0, 2**31 - 1)),
 )
+schedules = st.one_of(
+    st.builds(Constant, warmup_steps=st.integers(0, 10**9)),
+    st.builds(Step, at_steps=st.lists(counts, min_size=1).map(tuple)),
+    st.builds(Step, every_steps=counts),
+    st.builds(Cosine, warmup_steps=st.integers(0, 9), end_step=st.integers(10, 10**9)),
+)
+scaling = st.sampled_from(["none", "linear"])
 optimizers = st.none() | st.one_of(
-    st.builds(Sgd, lr=positive, momentum=fraction, weight_decay=fraction),
-    st.builds(Adam, lr=positive, beta1=fraction, beta2=fraction, eps=positive),
+    st.builds(Sgd, lr=positive, momentum=fraction, weight_decay=fraction, schedule=schedules),
+    st.builds(Adam, lr=positive, beta1=fraction, beta2=fraction, eps=positive, lr_scaling=scaling),
     st.builds(AdamW, lr=positive, weight_decay=positive),
     st.builds(Adagrad, lr=positive, eps=positive),
 )

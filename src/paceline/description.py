@@ -41,6 +41,7 @@ def parse_bytes(value: object) -> object:
 
 
 Count = Annotated[int, Ge(1)]
+NotNegativeInt = Annotated[int, Ge(0)]
 Positive = Annotated[float, Gt(0), AllowInfNan(allow_inf_nan=False)]
 NotNegative = Annotated[float, Ge(0), AllowInfNan(allow_inf_nan=False)]
 Bytes = Annotated[int, BeforeValidator(parse_bytes), Ge(1)]
@@ -120,6 +121,8 @@ def _problems_of(error: ValidationError, cls: type, where: str) -> list[Problem]
             reason, choices = "no such field" if names else "it has no fields", names
         elif each["type"] == "literal_error":
             reason, choices = "not one of the choices", _literal_choices(each)
+        elif each["type"] == "tuple_type":
+            reason = "not a list"
         elif each["type"] == "missing":
             found[path] = Problem(path, None, "must be given")
             continue

@@ -99,6 +99,7 @@ def _carry_out(
         entry="paceline.worker:main",
         seats=seats,
         threads=spec.threads_each,
+        imports=spec.strategy.imports,
         spec=spec,
     )
     outcome.status, outcome.reason = "failed", "it did not get to its end"

@@ -6,6 +6,7 @@ PacelineError
 ├── NotHere           a run was started from within a seat                   (exit code 2)
 ├── StoreError        a run directory cannot be read or written              (exit code 2)
 ├── WireError         a frame that is not ours
+├── Diverged          workers whose parameters must be equal differ
 └── RunError          a run that had started did not finish                  (exit code 1)
     ├── SeatFailed    one of its processes raised or died
     ├── Aborted       told to a seat: another seat failed, or the run is over
@@ -69,6 +70,10 @@ class StoreError(PacelineError):
 
 class WireError(PacelineError):
     """Bytes that arrived are not a frame of ours, or not one we accept."""
+
+
+class Diverged(PacelineError):
+    """Workers that must hold equal parameters do not; names them."""
 
 
 class RunError(PacelineError):

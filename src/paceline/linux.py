@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import errno
 import os
+import platform
 import signal
-from typing import Final
+from typing import Final, final
 
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG: Final = 1
@@ -13,6 +15,11 @@ _PR_SET_CHILD_SUBREAPER: Final = 36
 CLONE_NEWUSER: Final = 0x10000000
 CLONE_NEWPID: Final = 0x20000000
 CLONE_NEWNET: Final = 0x40000000
+_FUTEX_WAIT: Final = 0
+_FUTEX_WAKE: Final = 1
+# The call has no function in libc, and its number is the machine's; 98 on all newer ones.
+_OLDER_FUTEX: Final = {"x86_64": 202, "i686": 240, "armv7l": 240, "ppc64le": 221, "s390x": 238}
+_SYS_FUTEX: Final = ctypes.c_long(_OLDER_FUTEX.get(platform.machine(), 98))
 
 
 def die_with_parent() -> None:
@@ -35,3 +42,31 @@ def unshare(flags: int) -> None:
 def own_pid() -> int:
     """Give this process's number as /proc has it: inside a PID namespace getpid() differs."""
     return int(os.readlink("/proc/self"))  # noqa: PTH115 - a Path costs more than the call
+
+
+class _Timespec(ctypes.Structure):
+    _fields_ = (("seconds", ctypes.c_long), ("nanoseconds", ctypes.c_long))
+
+
+@final
+class Futex:
+    """A 32-bit word of shared memory that processes can sleep on until another changes it.
+
+    Whoever maps the memory can make one at the same place; nothing else has to be handed over.
+    """
+
+    def __init__(self, address: int, patience_ms: int) -> None:
+        self._address = ctypes.c_void_p(address)
+        self._patience = ctypes.byref(_Timespec(0, patience_ms * 1_000_000))
+        self._wait, self._wake = ctypes.c_int(_FUTEX_WAIT), ctypes.c_int(_FUTEX_WAKE)
+        self._all = ctypes.c_int(0x7FFFFFFF)
+
+    def wait(self, seen: int) -> bool:
+        """Sleep while the word is what was seen; returns False when patience came to its end."""
+        known = ctypes.c_uint32(seen)
+        call = (_SYS_FUTEX, self._address, self._wait, known, self._patience, None, None)
+        return _LIBC.syscall(*call) == 0 or ctypes.get_errno() != errno.ETIMEDOUT
+
+    def wake(self) -> None:
+        """Wake everybody who sleeps on the word; to be called after it was changed."""
+        _LIBC.syscall(_SYS_FUTEX, self._address, self._wake, self._all, None, None, None)

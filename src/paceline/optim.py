@@ -2,8 +2,9 @@
 
 A server updates a chunk as soon as that chunk's gradients are in, a worker updates everything
 at once, a sparse step touches a few rows, and all must do the same arithmetic. So an optimizer
-here is one function of (parameters, state, gradient, number of the update), where torch's own
-want whole tensors and count for themselves. The arithmetic is torch's: tests compare the two.
+here is one function of (parameters, state, gradient, number of the update, learning rate), where
+torch's own want whole tensors and count for themselves. The arithmetic is torch's: tests compare
+the two.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Literal, Self, final
 
 from annotated_types import Ge, Lt
 
 from paceline.catalogue import Catalogue, Entry
 from paceline.description import Description, NotNegative, Positive
 from paceline.errors import Problem
+from paceline.schedules import Constant, Schedule
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -40,7 +43,16 @@ class Optimizer(Description, ABC):
     """How a gradient changes parameters."""
 
     lr: Positive = 0.01
+    lr_scaling: Literal["none", "linear"] = "none"
+    """`linear` multiplies `lr` by the number of workers, whatever the strategy."""
+    schedule: Schedule = Constant()
     weight_decay: NotNegative = 0.0
+
+    def for_workers(self, num_workers: int) -> Self:
+        """Give the optimizer that so many workers together use."""
+        if self.lr_scaling == "none":
+            return self
+        return replace(self, lr=self.lr * num_workers, lr_scaling="none")
 
     @property
     @abstractmethod
@@ -49,9 +61,12 @@ class Optimizer(Description, ABC):
 
     @abstractmethod
     def step(
-        self, parameters: Tensor, states: Sequence[Tensor], gradient: Tensor, number: int
+        self, parameters: Tensor, states: Sequence[Tensor], gradient: Tensor, number: int, lr: float
     ) -> None:
-        """Carry out update `number` (from 1 on) in place; `gradient` may be overwritten."""
+        """Carry out update `number` (from 1 on) in place; `gradient` may be overwritten.
+
+        `lr` is the learning rate of this update: the schedule is in it already.
+        """
 
 
 @final
@@ -61,23 +76,31 @@ class Update:
     def __init__(self, optimizer: Optimizer, parameters: Tensor) -> None:
         self.optimizer = optimizer
         self.parameters = parameters
+        # Most runs have one learning rate: they do not compute it for every update.
+        self._only_lr = optimizer.lr if optimizer.schedule == Constant() else None
         self.states = [parameters.new_zeros(parameters.shape) for _ in range(optimizer.num_states)]
+
+    def lr(self, number: int) -> float:
+        """Give the learning rate of update `number`."""
+        if self._only_lr is not None:
+            return self._only_lr
+        return self.optimizer.lr * self.optimizer.schedule.part(number)
 
     def apply(self, gradient: Tensor, number: int, start: int = 0) -> None:
         """Update the stretch that begins at `start` and is as long as `gradient`."""
         # Not len(): of a tensor it takes two microseconds, which is a tenth of a small push.
         if gradient.numel() == self.parameters.numel():
-            self.optimizer.step(self.parameters, self.states, gradient, number)
+            self.optimizer.step(self.parameters, self.states, gradient, number, self.lr(number))
             return
         stretch = slice(start, start + gradient.numel())
         states = [state[stretch] for state in self.states]
-        self.optimizer.step(self.parameters[stretch], states, gradient, number)
+        self.optimizer.step(self.parameters[stretch], states, gradient, number, self.lr(number))
 
     def apply_rows(self, rows: Tensor, gradient: Tensor, number: int) -> None:
         """Update the rows named, each of which must be named once; others are not touched."""
         touched = self.parameters.index_select(0, rows)
         states = [state.index_select(0, rows) for state in self.states]
-        self.optimizer.step(touched, states, gradient, number)
+        self.optimizer.step(touched, states, gradient, number, self.lr(number))
         self.parameters.index_copy_(0, rows, touched)
         for state, changed in zip(self.states, states, strict=True):
             state.index_copy_(0, rows, changed)
@@ -103,7 +126,7 @@ class Sgd(Optimizer):
         return 1 if self.momentum else 0
 
     def step(
-        self, parameters: Tensor, states: Sequence[Tensor], gradient: Tensor, number: int
+        self, parameters: Tensor, states: Sequence[Tensor], gradient: Tensor, number: int, lr: float
     ) -> None:
         del number
         if self.weight_decay:
@@ -111,7 +134,7 @@ class Sgd(Optimizer):
         if self.momentum:
             velocity = states[0].mul_(self.momentum).add_(gradient)
             gradient = gradient.add_(velocity, alpha=self.momentum) if self.nesterov else velocity
-        parameters.add_(gradient, alpha=-self.lr)
+        parameters.add_(gradient, alpha=-lr)
 
 
 def _adam_step(
@@ -119,14 +142,16 @@ def _adam_step(
     parameters: Tensor,
     states: Sequence[Tensor],
     gradient: Tensor,
+    *,
     number: int,
+    lr: float,
 ) -> None:
     mean, square = states
     mean.lerp_(gradient, 1 - adam.beta1)
     square.mul_(adam.beta2).addcmul_(gradient, gradient, value=1 - adam.beta2)
     correction = math.sqrt(1 - adam.beta2**number)
     divisor = (square.sqrt() / correction).add_(adam.eps)
-    parameters.addcdiv_(mean, divisor, value=-adam.lr / (1 - adam.beta1**number))
+    parameters.addcdiv_(mean, divisor, value=-lr / (1 - adam.beta1**number))
 
 
 @final
@@ -147,11 +172,11 @@ class Adam(Optimizer):
         return 2
 
     def step(
-        self, parameters: Tensor, states: Sequence[Tensor], gradient: Tensor, number: int
+        self, parameters: Tensor, states: Sequence[Tensor], gradient: Tensor, number: int, lr: float
     ) -> None:
         if self.weight_decay:
             gradient.add_(parameters, alpha=self.weight_decay)
-        _adam_step(self, parameters, states, gradient, number)
+        _adam_step(self, parameters, states, gradient, number=number, lr=lr)
 
 
 @final
@@ -173,10 +198,10 @@ class AdamW(Optimizer):
         return 2
 
     def step(
-        self, parameters: Tensor, states: Sequence[Tensor], gradient: Tensor, number: int
+        self, parameters: Tensor, states: Sequence[Tensor], gradient: Tensor, number: int, lr: float
     ) -> None:
-        parameters.mul_(1 - self.lr * self.weight_decay)
-        _adam_step(self, parameters, states, gradient, number)
+        parameters.mul_(1 - lr * self.weight_decay)
+        _adam_step(self, parameters, states, gradient, number=number, lr=lr)
 
 
 @final
@@ -194,10 +219,10 @@ class Adagrad(Optimizer):
         return 1
 
     def step(
-        self, parameters: Tensor, states: Sequence[Tensor], gradient: Tensor, number: int
+        self, parameters: Tensor, states: Sequence[Tensor], gradient: Tensor, number: int, lr: float
     ) -> None:
         del number
         if self.weight_decay:
             gradient.add_(parameters, alpha=self.weight_decay)
         total = states[0].addcmul_(gradient, gradient, value=1)
-        parameters.addcdiv_(gradient, total.sqrt().add_(self.eps), value=-self.lr)
+        parameters.addcdiv_(gradient, total.sqrt().add_(self.eps), value=-lr)

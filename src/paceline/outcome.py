@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from paceline.results import (
+    BucketTotals,
     Facts,
     NodeUsage,
     Result,
@@ -60,7 +61,7 @@ def result_of(
     metrics = {key: _finite(value) for key, value in last.items() if key in _metrics(last)}
     final_loss = _final_loss(steps, workers, outcome)
     staleness = _staleness(outcome)
-    if (steps or outcome.totals) and final_loss is None:
+    if worker_steps and final_loss is None:
         outcome.warnings.append("the loss is not a finite number")
     return Result(
         run=str(path),
@@ -133,13 +134,18 @@ def _worker_totals(name: str, outcome: Outcome, steps: list[Row]) -> WorkerTotal
         received_bytes=said.get("received_bytes"),
         refused=said.get("refused"),
         cpu_s=said.get("cpu_s"),
+        hidden_s=said.get("hidden_s"),
+        buckets=tuple(BucketTotals(**each) for each in said.get("buckets", ())),
         **_arrivals(name, outcome),
         **(spans if rows else {}),
     )
 
 
 def _arrivals(name: str, outcome: Outcome) -> Row:
-    """How a worker arrived at synchronous updates, as the first server saw it."""
+    """How a worker arrived at synchronous updates: as it says, or as the first server saw it."""
+    said = outcome.totals.get(name, {})
+    if "late_s" in said:
+        return {"times_last": said["times_last"], "late_s": said["late_s"]}
     seen = outcome.servers.get("server0", {})
     if not seen.get("last_arrivals"):
         return {}
@@ -201,8 +207,8 @@ def _final_loss(
     Workers that came to their end said it exactly; of others there are the rows.
     """
     if len(outcome.totals) == len(workers):
-        said = [row["final_loss"] for row in outcome.totals.values()]
-        return _finite(sum(said) / len(said)) if None not in said else None
+        said = [row["final_loss"] for row in outcome.totals.values() if row["worker_steps"]]
+        return _finite(sum(said) / len(said)) if said and None not in said else None
     totals = {each.name: each.worker_steps for each in workers}
     weights = [_tenths_in_tail(row, totals[row["seat"]]) for row in steps]
     if not any(weights):

@@ -34,6 +34,20 @@ class NodeUsage:
 
 @final
 @dataclass(frozen=True, kw_only=True)
+class BucketTotals:
+    """A group of gradients that leaves as soon as back-propagation has finished it."""
+
+    num_bytes: int
+    start_s: float
+    """When its exchange began, counted from the start of the step: the mean over all steps."""
+    run_s: float
+    """How long it was being exchanged, in all."""
+    wait_s: float
+    """How much of that the worker had nothing else to do, in all."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
 class WorkerTotals:
     """What one worker did."""
 
@@ -54,6 +68,10 @@ class WorkerTotals:
     """How many synchronous updates it was the last to arrive at."""
     late_s: float | None = None
     """By how much it arrived after the first at synchronous updates, in all."""
+    hidden_s: float | None = None
+    """How long gradients were on their way while the worker still computed, in all."""
+    buckets: tuple[BucketTotals, ...] = ()
+    """Where gradients leave in groups: what became of each."""
 
 
 @final
@@ -172,12 +190,19 @@ class Result:
         known = _known(cls, table)
         known["nodes"] = tuple(NodeUsage(**_known(NodeUsage, each)) for each in table["nodes"])
         workers = table.get("workers", ())
-        known["workers"] = tuple(WorkerTotals(**_known(WorkerTotals, each)) for each in workers)
+        known["workers"] = tuple(_worker_totals(each) for each in workers)
         servers = table.get("servers", ())
         known["servers"] = tuple(ServerTotals(**_known(ServerTotals, each)) for each in servers)
         if table.get("staleness"):
             known["staleness"] = Staleness(**_known(Staleness, table["staleness"]))
         return cls(**known)
+
+
+def _worker_totals(table: dict[str, Any]) -> WorkerTotals:
+    buckets = table.get("buckets", ())
+    known = _known(WorkerTotals, table)
+    known["buckets"] = tuple(BucketTotals(**_known(BucketTotals, each)) for each in buckets)
+    return WorkerTotals(**known)
 
 
 def _known(cls: type, table: dict[str, Any]) -> dict[str, Any]:

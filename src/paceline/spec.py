@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, final
 
@@ -17,7 +18,8 @@ from paceline.clusters.local import Local
 from paceline.description import Count, Description, Positive, build
 from paceline.errors import DataError, Problem, SpecError
 from paceline.measure.environment import usable_cores
-from paceline.optim import OPTIMIZERS, Optimizer
+from paceline.optim import OPTIMIZERS, Optimizer, Sgd
+from paceline.schedules import SCHEDULES
 from paceline.strategies import STRATEGIES
 from paceline.strategies.base import Strategy
 from paceline.strategies.local import Single
@@ -162,6 +164,9 @@ class RunSpec(Description):
             reason = f"{self.strategy.name} shares no parameters, so it has no global steps"
             yield Problem("steps", self.steps, reason, LENGTHS[1:])
         yield from self.strategy.group_problems(self.num_workers)
+        if self.strategy.needs_processes and self.cluster.shares_process and self.num_workers > 1:
+            reason = f"{self.strategy.name} needs a process for each worker"
+            yield Problem("cluster", self.cluster.name, reason, ("local",))
 
     def check_data(self) -> Order:
         """Look at the data: is it there, and are there rows enough? Returns the order of rows."""
@@ -202,34 +207,74 @@ def read_toml(path: Path) -> dict[str, Any]:
 def _build_part(part: str, values: Mapping[str, Any]) -> Any:
     """Build one part from its table; a live description is checked, an optimizer is completed."""
     value = values[part]
-    if isinstance(value, Description):
-        return build(type(value), value.values(), part)
+    if part == "optimizer":
+        return _build_optimizer(value, values.get("workload"))
     if part == "record":
         return _build_record(value)
+    return _built(PARTS[part], value, _DEFAULT_NAMES.get(part))
+
+
+def _built(catalogue: Catalogue, value: object, default_name: str | None = None) -> Any:
+    """Build a description from its name or its table; a live one is checked."""
+    if isinstance(value, Description):
+        return build(type(value), value.values(), catalogue.kind)
+    table = _table_of(catalogue, value)
+    return catalogue.build(table if default_name is None else {"name": default_name, **table})
+
+
+def _table_of(catalogue: Catalogue, value: object) -> Mapping[str, Any]:
     if isinstance(value, str):
-        value = {"name": value}
+        return {"name": value}
     if not isinstance(value, Mapping):
-        choices = tuple(PARTS[part].entries)
-        raise SpecError([Problem(part, value, "neither a name nor a table", choices)])
-    if part == "optimizer":
-        value = _with_defaults_of(values.get("workload"), value)
-    elif part in _DEFAULT_NAMES:
-        value = {"name": _DEFAULT_NAMES[part], **value}
-    return PARTS[part].build(value)
+        choices = tuple(catalogue.entries)
+        raise SpecError([Problem(catalogue.kind, value, "neither a name nor a table", choices)])
+    return value
 
 
 def _build_record(value: object) -> Record:
+    if isinstance(value, Record):
+        value = value.values()
     if not isinstance(value, Mapping):
         raise SpecError([Problem("record", value, "not a table")])
     return build(Record, _unnamed(value), "record")
 
 
-def _with_defaults_of(workload: object, table: Mapping[str, Any]) -> dict[str, Any]:
-    """`--lr 0.1` alone keeps the rest of the workload's own optimizer."""
-    if not isinstance(workload, Workload):
-        return {"name": "sgd", **table}
-    own = workload.default_optimizer.table()
-    return {**own, **table} if table.get("name", own["name"]) == own["name"] else dict(table)
+def _build_optimizer(value: object, workload: object) -> Any:
+    """Build an optimizer and, within it, its schedule."""
+    make: Callable[[Mapping[str, Any]], Any]
+    if isinstance(value, Description):
+        table, make = value.values(), partial(build, type(value), where="optimizer")
+    else:
+        own = workload.default_optimizer if isinstance(workload, Workload) else Sgd()
+        table, make = _completed(own, _table_of(OPTIMIZERS, value)), OPTIMIZERS.build
+    problems: list[Problem] = []
+    try:
+        if "schedule" in table:
+            table["schedule"] = _built(SCHEDULES, table["schedule"], "constant")
+    except SpecError as error:
+        problems += error.problems
+        del table["schedule"]
+    try:
+        made = make(table)
+    except SpecError as error:
+        problems += error.problems
+    if problems:
+        raise SpecError(problems)
+    return made
+
+
+def _completed(own: Description, table: Mapping[str, Any]) -> dict[str, Any]:
+    """`--lr 0.1` alone keeps the rest of the workload's own optimizer, its schedule included."""
+    given = own.table()
+    if table.get("name", given["name"]) != given["name"]:
+        return dict(table)
+    for key, value in table.items():
+        inner = given.get(key)
+        if isinstance(inner, Description) and isinstance(value, Mapping):
+            given[key] = _completed(inner, value)
+        else:
+            given[key] = value
+    return given
 
 
 def _unnamed(table: Mapping[str, Any]) -> dict[str, Any]:
@@ -242,12 +287,14 @@ def _plain(spec: RunSpec) -> dict[str, Any]:
     parts: dict[str, Any] = {}
     for key, value in _unnamed(spec.table()).items():
         if isinstance(value, Description):
-            parts[key] = {name: _scalar(each) for name, each in value.table().items()}
+            parts[key] = _as_toml(value)
         else:
             table[key] = value
     parts["record"] = _unnamed(parts["record"])
     return table | parts
 
 
-def _scalar(value: object) -> object:
+def _as_toml(value: object) -> Any:
+    if isinstance(value, Description):
+        return {key: _as_toml(each) for key, each in value.table().items()}
     return str(value) if isinstance(value, Path) else value

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import sys
 import threading
@@ -16,6 +17,7 @@ from dataclasses import dataclass
 from typing import Any, Final, final
 
 import torch
+from torch import Tensor
 
 from paceline.clusters.base import Berth
 from paceline.comm.base import Finished
@@ -35,6 +37,8 @@ from paceline.workloads.base import Batch
 from paceline.workloads.order import Order
 
 NEVER: Final = sys.maxsize
+# How long a worker that lost another waits for the driver to name it.
+_PATIENCE_S: Final = 4.0
 
 # torch's random numbers are one for all threads, so inline seats make their models in turn.
 _BUILDING = threading.Lock()
@@ -99,10 +103,11 @@ def _place(berth: Berth, spec: RunSpec) -> Place:
         num_workers=spec.num_workers,
         num_servers=spec.strategy.num_servers,
         replica=Replica(spec.workload.model(), getattr(torch, spec.dtype)),
-        optimizer=spec.optimizer,
+        optimizer=spec.optimizer.for_workers(spec.num_workers),
         most_steps=spec.steps,
         host=berth.host,
         open_channel=berth.open_channel,
+        address=berth.address,
     )
 
 
@@ -151,7 +156,8 @@ class Worker:
         self.replica.model.train()
         self.member: Member = spec.strategy.join(place)
         ready = self.member.ready if self.member.overlaps else None
-        self.compute = Real(spec.workload.loss, self.replica, ready)
+        model = self.member.wrap(self.replica.model)
+        self.compute = Real(spec.workload.loss, self.replica, ready, model)
         self.evaluator = Evaluator(spec, self.replica, self.member) if self.rank == 0 else None
         seat, keep_all = berth.seat.name, spec.record.loss == "all"
         self.recorder = Recorder(
@@ -167,7 +173,7 @@ class Worker:
             self.line.send("joined", pid=own_pid(), data=self.train_data.origin)
             self.clock.start(self.line.wait("start")["start_s"])
             began_s = time.thread_time()
-            self.train()
+            self._train_to_its_end()
             cpu_s = time.thread_time() - began_s
             self.line.send("trained", cpu_s=cpu_s, **self._totals())
             self._attend("finish")
@@ -175,6 +181,15 @@ class Worker:
             self.recorder.close()
             self.member.close()
             self.place.close()
+
+    def _train_to_its_end(self) -> None:
+        try:
+            self.train()
+        except Exception as error:
+            # The driver knows which seat is gone; we only know that somebody is.
+            if self.member.is_lost_peer(error):
+                self.line.await_abort(_PATIENCE_S)
+            raise
 
     def train(self) -> None:
         """The loop: load, compute, exchange."""
@@ -185,16 +200,21 @@ class Worker:
         next_row_ns = 0
         evaluate_every = self.spec.evaluate_every(self.order) or NEVER
         next_evaluation = evaluate_every
-        is_last = False
+        is_last = not member.starts
         while not is_last:
             with load:
-                batch = next(batches)
+                batch, rows, next_rows = next(batches)
             with exchange:
-                member.begin()
+                wishes_last = self._wants_last(limits)
+                member.begin(last=wishes_last)
+                if rows is not None:
+                    member.pull(rows)
+                if next_rows is not None:
+                    member.fetch_ahead(next_rows)
             with computing:
                 recorder.losses.append(compute.gradients(batch))
             with exchange:
-                is_last = member.exchange(last=self._wants_last(limits))
+                is_last = member.exchange(last=wishes_last)
             self.num_steps += 1
             if exchange.ended_ns >= next_row_ns:
                 next_row_ns = exchange.ended_ns + interval_ns
@@ -204,15 +224,19 @@ class Worker:
                 is_last = self._pause()
         self._write_row()
 
-    def _batches(self) -> Iterator[Batch]:
-        """Gather this worker's rows, batch after batch, and the table rows they need."""
-        data, member = self.train_data, self.member
+    def _batches(self) -> Iterator[tuple[Batch, Tensor | None, Tensor | None]]:
+        """Gather batch after batch, with the table rows it needs, and where asked for the next."""
+        if self.member.fetches_ahead:
+            for (batch, rows), (_, next_rows) in itertools.pairwise(self._loaded()):
+                yield batch, rows, next_rows
+        for batch, rows in self._loaded():
+            yield batch, rows, None
+
+    def _loaded(self) -> Iterator[tuple[Batch, Tensor | None]]:
+        data = self.train_data
         for rows in self.order.batches(self.rank):
             batch = data.take(rows)
-            touched = data.touched(batch)
-            if touched is not None:
-                member.pull(touched)
-            yield batch
+            yield batch, data.touched(batch)
 
     def _progress(self) -> int:
         """Global steps; where there are none, this worker's own."""
@@ -220,7 +244,7 @@ class Worker:
         return self.num_steps if shared is None else shared
 
     def _wants_last(self, limits: Limits) -> bool:
-        """Whether this worker wishes the step it is in to be its last."""
+        """Whether this worker wishes the step it begins to be its last."""
         if self.num_steps + 1 >= limits.worker_steps or self.line.stop_wanted:
             return True
         shared = self.member.global_steps
@@ -231,6 +255,7 @@ class Worker:
     def _write_row(self) -> None:
         """Write down the steps since the last row, and look whether the driver said anything."""
         if self.recorder.losses:
+            self.recorder.move_to_exchange(self.member.take_waited_ns())
             samples = self.num_steps * self.order.batch
             row = self.recorder.write(self.clock.now_s(), samples, self.member.global_steps)
             self.line.offer("status", **row)

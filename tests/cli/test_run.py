@@ -132,6 +132,14 @@ WRONG = {
         ["run", "synthetic", "--set", "record.loss=x"],
         ["record.loss", "rows, all"],
     ),
+    "unknown schedule": (
+        ["run", "synthetic", "--set", "optimizer.schedule=cosin"],
+        ["optimizer.schedule = 'cosin'", "constant, step, cosine"],
+    ),
+    "a part's name, then a wrong field of it": (
+        ["run", "synthetic", "--set", "optimizer.schedule=cosine", "optimizer.schedule.end=9"],
+        ["optimizer.schedule.end = 9", "end_step"],
+    ),
     "more workers than rows": (
         ["run", "synthetic", "--strategy", "solo", "--workers", "50", "--set", "workload.rows=20"],
         ["num_workers = 50", "20 rows"],
@@ -207,10 +215,12 @@ def test_a_corrupt_data_file_of_the_right_size_is_named_before_anything_starts(t
 def test_settings_may_follow_each_other(tmp_path):
     done = paceline(
         "run", "synthetic", "--steps", 1, "--json", "--set", "workload.bytes=64KB",
-        "workload.layers=2", cwd=tmp_path,
+        "workload.layers=2", "optimizer.schedule=cosine", "optimizer.schedule.end_step=9",
+        cwd=tmp_path,
     )  # fmt: skip
     spec = (tmp_path / last_json(done)["run"] / "spec.toml").read_text()
     assert "bytes = 64000\nlayers = 2" in spec
+    assert 'name = "cosine"\nwarmup_steps = 0\nend_step = 9' in spec
     assert paceline("run", "synthetic", "oops", cwd=tmp_path).returncode == 2
 
 

@@ -4,6 +4,7 @@ from paceline.clusters.inline import Inline
 from paceline.clusters.local import Local
 from paceline.strategies.parameter_server.describe import PsAsync, PsSsp, PsSync
 from paceline.testing import StrategyConformance
+from tests.strategies.equality import EqualsSingle
 
 EVERYWHERE = (Inline(), Local(), Local(transport="zmq"))
 
@@ -16,6 +17,10 @@ class TestSync(StrategyConformance):
 class TestSyncWithThreeServersInSmallChunks(StrategyConformance):
     strategy = PsSync(servers=3, chunk_bytes=100)
     clusters = EVERYWHERE
+
+
+class TestSyncOfRealModels(EqualsSingle):
+    strategy = PsSync(servers=2, chunk_bytes=1 << 16)
 
 
 class TestAsync(StrategyConformance):

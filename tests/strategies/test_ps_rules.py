@@ -1,25 +1,29 @@
 """What the three parameter servers promise beyond what every strategy does."""
 
 from dataclasses import replace
+from itertools import islice
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
+from torch.nn import functional
 
 import paceline
 from paceline.clusters.inline import Inline
 from paceline.clusters.local import Local
 from paceline.errors import SpecError
 from paceline.optim import Adagrad, Adam, Sgd
-from paceline.strategies.local import Single
+from paceline.schedules import Step
 from paceline.strategies.parameter_server.cuts import chunks_of, server_part
 from paceline.strategies.parameter_server.describe import PsAsync, PsSsp, PsSync
 from paceline.strategies.parameter_server.messages import pack, unpack
 from paceline.strategies.parameter_server.rules import Bounded
 from paceline.testing import Moons
-from paceline.testing.strategies import assert_parameters_close
+from paceline.testing.strategies import alone, assert_parameters_close, parameters_of
 from paceline.workloads.base import Workload
+from paceline.workloads.order import Order
 from paceline.workloads.synthetic import Synthetic
 
 QUIET = paceline.Record(tensorboard=False, monitor=False)
@@ -97,6 +101,25 @@ def test_the_number_of_global_steps_is_kept_to_exactly(strategy, tmp_path):
         result = paceline.run(spec, out=tmp_path)
         assert result.global_steps == 100
         assert {each.updates for each in result.servers} == {100}
+
+
+@pytest.mark.parametrize("strategy", [PsAsync(servers=2), PsSsp(staleness=0)], ids=str)
+def test_workers_for_whom_there_is_no_step_make_none(strategy, tmp_path):
+    for cluster in (Inline(), Local()):
+        spec = replace(spec_of(strategy, cluster=cluster), worker_steps=None, steps=2)
+        result = paceline.run(spec, out=tmp_path)
+        assert result.global_steps == 2
+        assert {each.updates for each in result.servers} == {2}
+        assert [each.worker_steps for each in result.workers] == [1, 1, 0]
+        assert np.isfinite(result.final_loss)
+        assert result.warnings == ()
+
+
+def test_synchronous_steps_are_of_all_workers_however_few(tmp_path):
+    spec = replace(spec_of(PsSync()), worker_steps=None, steps=1)
+    result = paceline.run(spec, out=tmp_path)
+    assert result.global_steps == 1
+    assert [each.worker_steps for each in result.workers] == [1, 1, 1]
 
 
 def test_asynchronous_updates_are_stale_and_every_one_is_counted(tmp_path):
@@ -188,10 +211,16 @@ def sparse_spec(strategy, **fields):
     return spec_of(strategy, workload=SPARSE, batch=10, worker_steps=20, **fields)
 
 
-@pytest.mark.parametrize("optimizer", [Sgd(lr=0.5), Adagrad(lr=0.1), Adam(lr=0.01)], ids=str)
+SPARSE_OPTIMIZERS = (
+    Sgd(lr=0.5),
+    Adagrad(lr=0.1, schedule=Step(every_steps=5, warmup_steps=3)),
+    Adam(lr=0.01),
+)
+
+
+@pytest.mark.parametrize("optimizer", SPARSE_OPTIMIZERS, ids=str)
 def test_the_sparse_path_equals_single_at_as_many_times_the_batch(optimizer, tmp_path):
-    alone = replace(sparse_spec(Single(), optimizer=optimizer), num_workers=1, batch=30)
-    wanted = paceline.run(alone, out=tmp_path)
+    wanted = paceline.run(alone(sparse_spec(PsSync(), optimizer=optimizer)), out=tmp_path)
     for servers in (1, 3):
         for cluster in (Inline(), Local(), Local(transport="zmq")):
             ours = sparse_spec(PsSync(servers=servers), optimizer=optimizer, cluster=cluster)
@@ -218,3 +247,62 @@ def test_only_touched_rows_travel(tmp_path):
     # a step touches at most 50 rows: their numbers twice (pull, push) and their gradients, and
     # the bias; the table would be 4,000 bytes a step
     assert result.workers[1].sent_bytes <= 20 * (50 * (8 + 8 + 8) + 8)
+
+
+def one_step_behind(num_steps: int, lr: float) -> tuple[np.ndarray, float]:
+    """Each gradient is that of the weights before the last update; the bias is the newest."""
+    data = SPARSE.data("train", torch.float64)
+    order = Order(num_rows=SPARSE.rows, num_workers=1, batch=10, seed=0)
+    weights = seen = torch.zeros(SPARSE.features, dtype=torch.float64)
+    bias = 0.0
+    for rows in islice(order.batches(0), num_steps):
+        inputs = functional.one_hot(data.features[rows], SPARSE.features).sum(1).double()
+        errors = torch.sigmoid(inputs @ seen + bias) - data.labels[rows]
+        seen, weights = weights, weights - lr * (inputs.T @ errors) / len(rows)
+        bias -= lr * float(errors.mean())
+    return weights.numpy(), bias
+
+
+@pytest.mark.parametrize("strategy", [PsAsync(prefetch=True), PsSsp(staleness=0, prefetch=True)])
+@pytest.mark.parametrize("servers", [1, 3])
+def test_prefetched_rows_are_one_update_old_and_counted_as_such(strategy, servers, tmp_path):
+    strategy = replace(strategy, servers=servers)
+    spec = sparse_spec(strategy, num_workers=1, optimizer=Sgd(lr=0.5))
+    result = paceline.run(spec, out=tmp_path)
+    weights, bias = one_step_behind(20, lr=0.5)
+    kept = parameters_of(result)
+    np.testing.assert_allclose(kept.pop("rows")[:, 0], weights, rtol=0, atol=1e-12)
+    assert kept.popitem()[1] == pytest.approx(bias)
+    assert result.staleness.histogram == {"0": 1, "1": 19}
+
+
+def test_looking_at_other_rows_in_between_gives_up_what_was_prefetched(tmp_path):
+    spec = sparse_spec(PsAsync(prefetch=True), num_workers=1, eval_every=5)
+    result = paceline.run(spec, out=tmp_path)
+    # after the first step and each of three evaluations the rows were fetched anew
+    assert result.staleness.histogram == {"0": 4, "1": 16}
+
+
+def test_workers_that_prefetch_learn(tmp_path):
+    spec = spec_of(
+        PsAsync(servers=2, prefetch=True),
+        workload=Synthetic(features=200, nonzeros=5, rows=2000),
+        cluster=Local(transport="zmq"),
+        batch=20,
+        worker_steps=300,
+        optimizer=Sgd(lr=1.0),
+    )
+    result = paceline.run(spec, out=tmp_path)
+    assert result.test_accuracy > 0.8
+    assert result.staleness.mean > 1
+
+
+def test_through_shared_memory_rows_are_never_older_than_need_be(tmp_path):
+    spec = sparse_spec(PsAsync(prefetch=True), num_workers=1, cluster=Local())
+    assert paceline.run(spec, out=tmp_path).staleness.max == 0
+
+
+def test_synchronous_updates_do_not_prefetch():
+    table = {"workload": "synthetic", "strategy": {"name": "ps-sync", "prefetch": True}}
+    with pytest.raises(SpecError, match=r"strategy\.prefetch = True: no such field"):
+        paceline.RunSpec.from_table(table)

@@ -216,6 +216,7 @@ def _put(table: dict[str, Any], field: str, value: object) -> None:
     *path, last = field.split(".")
     for key in path:
         inner = table.get(key)
+        inner = {"name": inner} if isinstance(inner, str) else inner  # a part by its name alone
         table[key] = table = dict(inner) if isinstance(inner, dict) else {}
     if last == "name" and table.get("name", value) != value:
         table.clear()

@@ -49,6 +49,8 @@ class Job:
     seats: Sequence[Seat]
     threads: int
     """How many threads each seat's arithmetic may use."""
+    imports: Sequence[str] = ()
+    """Modules that every seat will need, for a cluster that can import them once for all."""
     spec: Any = None
     """The live description, for a cluster that can hand it over without writing it down."""
 
@@ -67,6 +69,8 @@ class Berth:
     open_channel: Callable[[], Channel]
     host: Host | None = None
     """What the seats of one host share, where they do."""
+    address: str = "127.0.0.1"
+    """Where other nodes reach this one."""
     spec: Any = None
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import faulthandler
 import gc
+import importlib
 import os
 import selectors
 import signal
@@ -38,6 +39,8 @@ def main() -> None:
     sys.path[:] = job["path"]
     _become_init(job)
     entry_function(job["entry"])  # imports torch, once for all
+    for name in job["imports"]:
+        importlib.import_module(name)
     assert threading.active_count() == 1, "a thread does not survive a fork"
     gc.collect()
     gc.freeze()  # the collector then leaves the shared pages of the fork alone

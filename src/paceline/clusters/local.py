@@ -81,8 +81,9 @@ class _LocalCrew(Crew):
 def _quiet_environment(threads: int) -> dict[str, str]:
     """Keep BLAS and OpenMP from starting a thread a core in each of several processes."""
     pools = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-    quiet = {SEAT_VARIABLE: "1", **dict.fromkeys(pools, str(threads)), "OPENBLAS_NUM_THREADS": "1"}
-    return {**os.environ, **quiet}
+    quiet = {**dict.fromkeys(pools, str(threads)), "OPENBLAS_NUM_THREADS": "1"}
+    # Gloo looks for an interface by the host's name, which need not lead to one.
+    return {**os.environ, **quiet, SEAT_VARIABLE: "1", "GLOO_SOCKET_IFNAME": "lo"}
 
 
 def _job_table(job: Job, descriptors: dict[str, int]) -> dict[str, object]:
@@ -103,6 +104,7 @@ def _job_table(job: Job, descriptors: dict[str, int]) -> dict[str, object]:
         "run_dir": str(job.run_dir),
         "run_key": key,
         "entry": job.entry,
+        "imports": list(job.imports),
         "threads": job.threads,
         "path": sys.path,
         "seats": seats,

@@ -12,6 +12,7 @@ import json
 import math
 import select
 import socket
+import time
 from collections import deque
 from typing import Any, Final, final
 
@@ -27,7 +28,7 @@ class LineClosed(Exception):
 
 @final
 class Line:
-    """One end of a line: a socket that keeps messages apart. Not safe for several threads."""
+    """One end of a line: a socket that keeps messages apart."""
 
     def __init__(self, end: socket.socket) -> None:
         self._socket = end
@@ -59,10 +60,15 @@ class Line:
 
     def receive(self, timeout_s: float | None = None) -> Message | None:
         """Wait for the next message; None when the time is up. Raises `LineClosed` at the end."""
-        if timeout_s is not None and not self._is_readable(timeout_s):
-            return None
+        flags = 0
+        if timeout_s is not None:
+            if not self._is_readable(timeout_s):
+                return None
+            flags = socket.MSG_DONTWAIT  # another thread may have been quicker
         try:
-            text = self._socket.recv(MOST_BYTES)
+            text = self._socket.recv(MOST_BYTES, flags)
+        except BlockingIOError:
+            return None
         except OSError as error:
             raise LineClosed(str(error)) from error
         if not text:
@@ -81,11 +87,16 @@ class Line:
 
 @final
 class SeatLine:
-    """A seat's end of its line: remembers what the driver said until somebody asks for it."""
+    """A seat's end of its line: remembers what the driver said until somebody asks for it.
+
+    Any thread may `poll`; the word that the run cannot go on is then raised in each that does.
+    Only one may wait.
+    """
 
     def __init__(self, line: Line) -> None:
         self._line = line
         self._said: deque[Message] = deque()
+        self._aborted: str | None = None
         self.stop_wanted = False
         self.finished = False
 
@@ -124,6 +135,12 @@ class SeatLine:
                     return message
             self._take(timeout_s=None)
 
+    def await_abort(self, timeout_s: float) -> None:
+        """Wait a while for the word that the run cannot go on; raises it as `Aborted`."""
+        deadline_s = time.monotonic() + timeout_s
+        while (left_s := deadline_s - time.monotonic()) > 0:
+            self._take(left_s)
+
     def listen(self, timeout_s: float) -> Message | None:
         """Give the oldest message that nobody has asked for; None when the time is up."""
         if not self._said:
@@ -131,6 +148,8 @@ class SeatLine:
         return self._said.popleft() if self._said else None
 
     def _take(self, timeout_s: float | None) -> bool:
+        if self._aborted is not None:
+            raise Aborted(self._aborted)
         try:
             message = self._line.receive(timeout_s)
         except LineClosed:
@@ -138,7 +157,8 @@ class SeatLine:
         if message is None:
             return False
         if message["kind"] == "abort":
-            raise Aborted(message["reason"])
+            self._aborted = message["reason"]
+            raise Aborted(self._aborted)
         self.stop_wanted |= message["kind"] == "stop"
         self.finished |= message["kind"] == "finish"
         self._said.append(message)

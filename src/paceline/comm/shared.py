@@ -77,6 +77,12 @@ class Host:
             time.sleep(_LOOK_S)
         return mmap.mmap(arena, num_bytes)
 
+    def check(self) -> None:
+        """Look whether the run goes on, for whoever waits in a way of its own; raises as `wait`."""
+        self._line.poll()
+        if self._line.finished:
+            raise Finished
+
     def ring(self, name: str) -> None:
         """Wake a seat that waits, or will wait; many rings before it wakes are one."""
         os.eventfd_write(self._holdings[name].bell, 1)
@@ -91,9 +97,7 @@ class Host:
             if any(descriptor == self._bell for descriptor, _ in ready):
                 os.eventfd_read(self._bell)
                 return
-            self._line.poll()
-            if self._line.finished:
-                raise Finished
+            self.check()
 
 
 def tensor_in(memory: mmap.mmap, dtype: torch.dtype, num_values: int, offset: int) -> Tensor:

@@ -18,10 +18,15 @@ class Real(Compute):
     """Calls `ready`, if given, for each parameter the moment back-propagation has finished it."""
 
     def __init__(
-        self, loss: Loss, replica: Replica, ready: Callable[[nn.Parameter], None] | None
+        self,
+        loss: Loss,
+        replica: Replica,
+        ready: Callable[[nn.Parameter], None] | None,
+        model: nn.Module | None = None,
     ) -> None:
+        """`model` is what to call in the place of the replica's own."""
         self._loss = loss
-        self._model = replica.model
+        self._model = model or replica.model
         self._gradients = replica.gradients
         self._unchecked = list(replica.places)
         if ready is not None:

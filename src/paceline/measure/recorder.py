@@ -55,6 +55,11 @@ class Recorder:
             self._losses.write(array("f", losses).tobytes())
         return row
 
+    def move_to_exchange(self, waited_ns: int) -> None:
+        """Count as exchange what was an exchange inside of computing."""
+        self.compute.total_ns -= waited_ns
+        self.exchange.total_ns += waited_ns
+
     def final_loss(self) -> float | None:
         """Average the loss over the last tenth of the steps, whenever rows were written."""
         tail = list(self._tail)[-max(1, self.num_steps // 10) :]

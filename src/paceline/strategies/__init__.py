@@ -8,6 +8,8 @@ STRATEGIES = Catalogue(
     {
         "single": Entry("paceline.strategies.local:Single"),
         "solo": Entry("paceline.strategies.local:Solo"),
+        "ring": Entry("paceline.strategies.all_reduce.describe:Ring"),
+        "ddp": Entry("paceline.strategies.all_reduce.describe:Ddp"),
         "ps-async": Entry("paceline.strategies.parameter_server.describe:PsAsync"),
         "ps-sync": Entry("paceline.strategies.parameter_server.describe:PsSync"),
         "ps-ssp": Entry("paceline.strategies.parameter_server.describe:PsSsp"),

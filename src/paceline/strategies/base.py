@@ -37,6 +37,8 @@ class Place:
     host: Host | None
     """Memory and bells shared with the other seats, where all are on one host."""
     open_channel: Callable[[], Channel]
+    address: str = "127.0.0.1"
+    """Where other nodes reach this one."""
 
     @cached_property
     def channel(self) -> Channel:
@@ -56,17 +58,26 @@ class Member(ABC):
     gradient is computed on, and `replica.gradients` may be overwritten.
     """
 
-    overlaps: ClassVar[bool] = False
+    overlaps: bool = False
     """Whether `ready` is to be called for each parameter as its gradient is finished."""
 
     global_steps: int | None = 0
     """Updates of the parameters so far, as this worker knows; None where nothing is shared."""
 
+    fetches_ahead: bool = False
+    """Whether `fetch_ahead` is to be called with the rows of the next batch."""
+
+    starts: bool = True
+    """Whether this worker makes a first step at all: there may be fewer steps than workers."""
+
     limits_steps: ClassVar[bool] = False
     """Whether it ends the run after `place.most_steps` by itself; else the worker counts."""
 
-    def begin(self) -> None:
-        """Wait for leave to start the next step, where a strategy holds workers back."""
+    def begin(self, *, last: bool) -> None:
+        """Wait for leave to start the next step, where a strategy holds workers back.
+
+        `last` says that this worker wishes the step to be its last, as `exchange` is told again.
+        """
 
     def ready(self, parameter: nn.Parameter) -> None:
         """Take note that one parameter's gradient is final, in back-propagation order."""
@@ -74,6 +85,9 @@ class Member(ABC):
     def pull(self, rows: Tensor) -> None:
         """Bring the named rows of the model's table into its window, before the forward pass."""
         raise NotImplementedError(f"{type(self).__name__} does not keep a table of rows")
+
+    def fetch_ahead(self, rows: Tensor) -> None:
+        """Begin to bring the rows that the next `pull` will name, while this batch computes."""
 
     @abstractmethod
     def exchange(self, *, last: bool) -> bool:
@@ -90,9 +104,24 @@ class Member(ABC):
         """Give what this worker has counted, for its totals.
 
         Known are `sent_bytes` and `received_bytes` (values to and from other seats), `refused`
-        (gradients that were not finite) and `staleness` (how many updates had which).
+        (gradients that were not finite), `staleness` (how many updates had which), `times_last`
+        and `late_s` (how it came to synchronous updates), `hidden_s` (how long gradients
+        travelled while it computed) and `buckets` (see `results.BucketTotals`).
         """
         return {}
+
+    def take_waited_ns(self) -> int:
+        """Give for how long computing only waited for an exchange, since this was last asked."""
+        return 0
+
+    def wrap(self, model: nn.Module) -> nn.Module:
+        """Give the module to call in the place of the model when gradients are computed."""
+        return model
+
+    def is_lost_peer(self, error: Exception) -> bool:
+        """Whether an error only says that another seat is gone, which the driver can name."""
+        del error
+        return False
 
     def table_values(self) -> Tensor | None:
         """Give the whole table of rows, for saving, where this worker has it."""
@@ -119,6 +148,16 @@ class Strategy(Description, ABC):
     def counts_steps(self) -> bool:
         """Whether there are global steps: updates of parameters that all workers share."""
         return True
+
+    @property
+    def needs_processes(self) -> bool:
+        """Whether two of its workers cannot live in one process."""
+        return False
+
+    @property
+    def imports(self) -> tuple[str, ...]:
+        """Modules that take long to import: a cluster that forks imports them once for all."""
+        return ()
 
     @property
     def num_servers(self) -> int:

@@ -16,6 +16,7 @@ from paceline.errors import SeatFailed
 from paceline.optim import Adagrad, Adam, AdamW, Optimizer, Sgd
 from paceline.results import Result
 from paceline.runs import RunDir
+from paceline.schedules import Cosine
 from paceline.spec import Record, RunSpec
 from paceline.strategies.base import Strategy
 from paceline.strategies.local import Single
@@ -32,6 +33,7 @@ OPTIMIZERS: tuple[Optimizer, ...] = (
     Adam(lr=0.01),
     AdamW(lr=0.01),
     Adagrad(lr=0.05),
+    AdamW(lr=0.01, schedule=Cosine(warmup_steps=10, end_step=40)),
 )
 
 
@@ -49,7 +51,7 @@ class StrategyConformance:
         given: dict[str, Any] = {
             "workload": Moons(),
             "strategy": self.strategy,
-            "cluster": Inline(),
+            "cluster": self.clusters[0],
             "num_workers": self.num_workers,
             "batch": BATCH,
             "worker_steps": STEPS,
@@ -76,12 +78,19 @@ class StrategyConformance:
         if self.must_equal_single:
             assert self.strategy.equals_single, "it must equal `single`, and does not promise to"
         self._needs(self.strategy.equals_single, "equal `single`")
-        ours = driver.run(self.spec(optimizer=optimizer), out=tmp_path)
-        alone = self.spec(
-            strategy=Single(), num_workers=1, batch=BATCH * self.num_workers, optimizer=optimizer
-        )
+        spec = self.spec(optimizer=optimizer)
+        ours = driver.run(spec, out=tmp_path)
         assert ours.global_steps == STEPS
-        assert_parameters_close(ours, driver.run(alone, out=tmp_path), tolerance=1e-9)
+        assert_parameters_close(ours, driver.run(alone(spec), out=tmp_path), tolerance=1e-9)
+
+    def test_linear_scaling_is_one_worker_with_as_many_times_the_learning_rate(
+        self, tmp_path: Path
+    ) -> None:
+        self._needs(self.strategy.equals_single, "equal `single`")
+        ours = self.spec(optimizer=Sgd(lr=0.05, lr_scaling="linear"))
+        wanted = replace(alone(ours), optimizer=Sgd(lr=0.05 * self.num_workers))
+        results = [driver.run(spec, out=tmp_path) for spec in (ours, wanted)]
+        assert_parameters_close(*results, tolerance=1e-9)
 
     def test_two_runs_with_one_seed_are_equal_to_the_bit(self, tmp_path: Path) -> None:
         self._needs(self.strategy.repeats, "repeat to the bit")
@@ -136,6 +145,13 @@ class StrategyConformance:
             pytest.skip(f"{self.strategy.name} does not promise to {what}")
 
 
+def alone(spec: RunSpec) -> RunSpec:
+    """Give the run of one worker that sees the rows which all workers of `spec` see together."""
+    assert isinstance(spec.batch, int)
+    batch = spec.batch * spec.num_workers
+    return replace(spec, strategy=Single(), num_workers=1, batch=batch)
+
+
 def parameters_of(result: Result) -> dict[str, Any]:
     """Read a run's final parameters."""
     from safetensors.numpy import load_file
@@ -152,3 +168,15 @@ def assert_parameters_close(one: Result, other: Result, *, tolerance: float) -> 
     assert ours.keys() == theirs.keys()
     for name, values in ours.items():
         np.testing.assert_allclose(values, theirs[name], rtol=0, atol=tolerance, err_msg=name)
+
+
+def assert_norm_close(one: Result, other: Result, *, tolerance: float) -> None:
+    """Compare the final parameters of two runs as one vector: how far apart, for its length."""
+    import numpy as np
+
+    ours, theirs = (
+        np.concatenate([values.ravel() for _, values in sorted(parameters_of(result).items())])
+        for result in (one, other)
+    )
+    apart = float(np.linalg.norm(ours - theirs) / np.linalg.norm(theirs))
+    assert apart <= tolerance, f"apart by {apart:.1e} of the norm"

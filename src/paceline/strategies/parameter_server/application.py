@@ -39,8 +39,8 @@ class Each(Application):
         self.keep = keep
         self._admission = admission
         self._most_steps = most_steps
-        # Every worker begins with leave to make one step; the run ends when all are used up.
-        self._num_leaves = num_workers
+        # Every worker that starts has leave to make one step; the run ends when all are used up.
+        self._num_leaves = num_workers if most_steps is None else min(num_workers, most_steps)
         self._num_begun = 0
         self._number = [0] * num_workers
         self._waits = [False] * num_workers

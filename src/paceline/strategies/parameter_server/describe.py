@@ -4,16 +4,12 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Annotated, Any, final
+from typing import Any, final
 
-from annotated_types import Ge
-
-from paceline.description import Bytes, Count
+from paceline.description import Bytes, Count, NotNegativeInt
 from paceline.errors import Problem
 from paceline.strategies.base import Member, Place, Strategy
 from paceline.strategies.parameter_server.rules import Bounded, Free, Rules
-
-NotNegativeInt = Annotated[int, Ge(0)]
 
 
 class ParameterServer(Strategy, ABC):
@@ -28,6 +24,11 @@ class ParameterServer(Strategy, ABC):
     def num_servers(self) -> int:
         return self.servers
 
+    @property
+    def fetches_ahead(self) -> bool:
+        """Whether the rows of the next batch are asked for while this one computes."""
+        return False
+
     @abstractmethod
     def rules(self, num_workers: int) -> Rules:
         """Say how gradients are applied and how far ahead a worker may run."""
@@ -35,7 +36,10 @@ class ParameterServer(Strategy, ABC):
     def join(self, place: Place) -> Member:
         from paceline.strategies.parameter_server.member import PsMember
 
-        return PsMember(place, self.chunk_bytes)
+        rules = self.rules(place.num_workers)
+        member = PsMember(place, self.chunk_bytes, rules, prefetch=self.fetches_ahead)
+        member.starts = place.rank < rules.num_starters(place.num_workers, place.most_steps)
+        return member
 
     def serve(self, place: Place) -> Mapping[str, Any]:
         from paceline.strategies.parameter_server.server import Server
@@ -43,9 +47,21 @@ class ParameterServer(Strategy, ABC):
         return Server(place, self.chunk_bytes, self.rules(place.num_workers)).run()
 
 
+class Immediate(ParameterServer, ABC):
+    """Each push is an update of its own, applied when it arrives."""
+
+    prefetch: bool = False
+    """Whether the rows of the next batch are asked for while this one computes. They are then one
+    update of the worker's own older, which an average of gradients on equal parameters forbids."""
+
+    @property
+    def fetches_ahead(self) -> bool:
+        return self.prefetch
+
+
 @final
-class PsAsync(ParameterServer):
-    """Each push is applied when it arrives; the reply carries the newest parameters."""
+class PsAsync(Immediate):
+    """The reply to a push carries the newest parameters."""
 
     @property
     def name(self) -> str:
@@ -93,7 +109,7 @@ class PsSync(ParameterServer):
 
 
 @final
-class PsSsp(ParameterServer):
+class PsSsp(Immediate):
     """Stale synchronous: no worker is more than `staleness` steps ahead of the slowest."""
 
     staleness: NotNegativeInt | None = None

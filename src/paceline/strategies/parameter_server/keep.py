@@ -63,13 +63,17 @@ class Keep:
         self._update = update
         self._row_update = row_update
         first = chunks[0].start
+        self._changes = link.changes
         self._starts = [chunk.start - first for chunk in chunks]
         self._views = [parameters[each.start - first : each.stop - first] for each in chunks]
 
     def apply(self, chunk: Chunk, gradient: Tensor, number: int) -> None:
         """Apply a chunk of update `number`."""
         began_ns = monotonic_ns()
-        self._update.apply(gradient, number, self._starts[chunk.index])
+        index, changes = chunk.index, self._changes
+        changes[index] += 1
+        self._update.apply(gradient, number, self._starts[index])
+        changes[index] += 1
         self.tally.apply_ns += monotonic_ns() - began_ns
 
     def apply_rows(self, rows: Tensor, gradients: Tensor, number: int) -> None:
@@ -84,7 +88,7 @@ class Keep:
         assert self._row_update is not None
         assert arrival.rows is not None
         values = self._row_update.parameters.index_select(0, arrival.rows)
-        self.link.answer_rows(arrival.worker, values)
+        self.link.answer_rows(arrival.worker, values, self.version)
 
     def answer(self, worker: int, chunk: Chunk, flags: int) -> None:
         """Send a worker a chunk as it is now."""

@@ -84,6 +84,9 @@ class WorkerLink(ABC):
     def pull_rows(self, rows: Tensor) -> Tensor:
         """Fetch rows of the table, named in ascending order and each once."""
 
+    def fetch_ahead(self, rows: Tensor) -> None:
+        """Ask for rows that the next `pull_rows` will name, where asking takes time."""
+
     @abstractmethod
     def await_release(self) -> Answer:
         """After a reply that said to wait: wait for the word, and for newer parameters."""
@@ -91,6 +94,14 @@ class WorkerLink(ABC):
 
 class ServerLink(ABC):
     """A server's end. Used by one thread."""
+
+    changes: memoryview[int] | list[int]
+    """For each chunk a number to be raised before its parameters are changed, and after: odd while
+    they change. Whoever reads them meanwhile can so tell that it must read again."""
+
+    @abstractmethod
+    def place_parameters(self, initial: Tensor) -> Tensor:
+        """Lay the server's part of the parameters where it is to be kept."""
 
     @abstractmethod
     def arrivals(self) -> Iterator[Arrival]:
@@ -100,12 +111,12 @@ class ServerLink(ABC):
     def answer(
         self, worker: int, chunk: Chunk, parameters: Tensor, version: int, flags: int
     ) -> None:
-        """Send a chunk's parameters to a worker; they may change as soon as this returns."""
+        """Let a worker have a chunk's parameters; they may change as soon as this returns."""
 
     @abstractmethod
     def make_table(self, num_rows: int, width: int, dtype: torch.dtype) -> Tensor:
         """Make this server's part of the table, all zero, where workers can get at it."""
 
     @abstractmethod
-    def answer_rows(self, worker: int, values: Tensor) -> None:
-        """Send a worker the values of the rows it asked for."""
+    def answer_rows(self, worker: int, values: Tensor, version: int) -> None:
+        """Send a worker the values of the rows it asked for, as they are in that version."""

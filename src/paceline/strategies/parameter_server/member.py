@@ -11,6 +11,7 @@ from paceline.strategies.base import Member, Place
 from paceline.strategies.parameter_server.cuts import Chunk, chunks_of, server_part
 from paceline.strategies.parameter_server.link import LAST, PULL, REFUSED, WAIT, Touched, WorkerLink
 from paceline.strategies.parameter_server.messages import MessageWorkerLink
+from paceline.strategies.parameter_server.rules import Rules
 from paceline.strategies.parameter_server.shared import SharedWorkerLink
 
 if TYPE_CHECKING:
@@ -26,26 +27,27 @@ class PsMember(Member):
 
     limits_steps: ClassVar[bool] = True
 
-    def __init__(self, place: Place, chunk_bytes: int) -> None:
+    def __init__(self, place: Place, chunk_bytes: int, rules: Rules, *, prefetch: bool) -> None:
         self.replica = place.replica
+        # Where memory is shared, a row is read from where it lies when it is needed.
+        self.fetches_ahead = prefetch and place.host is None
         self.global_steps: int = 0
         self._num_refused = 0
         self._staleness: Counter[int] = Counter()
         self._must_wait = False
         self._rows: Tensor | None = None
-        self._link = _link(place, chunk_bytes)  # which may move the replica
+        self._link = _link(place, chunk_bytes, rules)  # which may move the replica
         self._gradients = self.replica.gradients.numpy()
 
-    def begin(self) -> None:
+    def begin(self, *, last: bool) -> None:
+        del last
         if self._must_wait:
             self._must_wait = False
             self.global_steps = self._link.await_release().version
 
     def exchange(self, *, last: bool) -> bool:
         flags = LAST if last else 0
-        # One product is far cheaper than looking at each value, and numpy's than torch's. If it
-        # is not finite though all values are, they are so large that they are as good as infinite.
-        if not math.isfinite(self._gradients.dot(self._gradients)):
+        if not self._is_finite():
             flags |= REFUSED
         touched = self._touched()
         if touched is not None and not math.isfinite(touched.gradients.sum().item()):
@@ -58,10 +60,23 @@ class PsMember(Member):
         self._must_wait = bool(answer.flags & WAIT)
         return bool(answer.flags & LAST)
 
+    def _is_finite(self) -> bool:
+        """Whether the gradients can be applied; so large that their squares overflow, they cannot.
+
+        One product is far cheaper than looking at each value, and numpy's than torch's.
+        """
+        try:
+            return math.isfinite(self._gradients.dot(self._gradients))
+        except RuntimeWarning:  # numpy's word for an overflow, where warnings are errors
+            return False
+
     def pull(self, rows: Tensor) -> None:
         assert self.replica.table is not None
         self._rows = rows
         self.replica.table.window = self._link.pull_rows(rows).requires_grad_()
+
+    def fetch_ahead(self, rows: Tensor) -> None:
+        self._link.fetch_ahead(rows)
 
     def _touched(self) -> Touched | None:
         """The rows of this batch and their gradients, where the model has a table."""
@@ -94,7 +109,7 @@ class PsMember(Member):
         self._must_wait = bool(answer.flags & WAIT)
 
 
-def _link(place: Place, chunk_bytes: int) -> WorkerLink:
+def _link(place: Place, chunk_bytes: int, rules: Rules) -> WorkerLink:
     values = place.replica.parameters
     chunks: list[list[Chunk]] = [
         chunks_of(
@@ -106,4 +121,4 @@ def _link(place: Place, chunk_bytes: int) -> WorkerLink:
     ]
     if place.host is None:
         return MessageWorkerLink(place, chunks)
-    return SharedWorkerLink(place, place.host)
+    return SharedWorkerLink(place, place.host, chunks, exact=rules.admission.exact)

@@ -65,6 +65,7 @@ class _Correspondent:
         self.num_due = 0
         self.version = 0
         self.base_version = 0
+        self.rows_version = 0
         self.flags = 0
 
 
@@ -79,6 +80,7 @@ class MessageWorkerLink(WorkerLink):
         self._by_name = {each.name: each for each in self._servers}
         self._num_due = 0
         self._pulled: dict[str, Tensor] = {}
+        self._ahead: Tensor | None = None
 
     def exchange(self, flags: int, touched: Touched | None = None) -> Answer:
         if touched is not None and not flags & (PULL | REFUSED):
@@ -119,15 +121,37 @@ class MessageWorkerLink(WorkerLink):
         return stops_of(rows, self._replica.table.num_rows, len(self._servers))
 
     def pull_rows(self, rows: Tensor) -> Tensor:
+        ahead, self._ahead = self._ahead, None
+        if ahead is not None:
+            values = self._gather_rows()
+            if ahead is rows:
+                self._count_from_rows()
+                return values
+            # Somebody looks at other rows in between, as an evaluation does.
+        self._ask_rows(rows)
+        return self._gather_rows()
+
+    def fetch_ahead(self, rows: Tensor) -> None:
+        self._ahead = rows
+        self._ask_rows(rows)
+
+    def _count_from_rows(self) -> None:
+        """Rows that were fetched ahead are older than the rest: staleness is theirs."""
+        for server in self._servers:
+            server.base_version = server.rows_version
+
+    def _ask_rows(self, rows: Tensor) -> None:
         start = 0
         for server, stop in zip(self._servers, self._stops(rows), strict=True):
             self._channel.send(server.name, rows[start:stop], pack(0, 0, ROWS))
             self.sent_bytes += rows[start:stop].nbytes
             start = stop
-        self._pulled = {}
+
+    def _gather_rows(self) -> Tensor:
         while len(self._pulled) < len(self._servers):
             self._take(self._channel.receive())
-        return torch.cat([self._pulled[server.name] for server in self._servers])
+        pulled, self._pulled = self._pulled, {}
+        return torch.cat([pulled[server.name] for server in self._servers])
 
     def _take(self, message: Message) -> _Correspondent:
         server = self._by_name[message.sender]
@@ -135,6 +159,7 @@ class MessageWorkerLink(WorkerLink):
         self.received_bytes += message.memory.nbytes
         if flags & ROWS:
             self._pulled[message.sender] = message.values
+            server.rows_version = version
             return server
         server.parameters[index][:] = message.memory
         if not flags & RELEASE:
@@ -165,6 +190,7 @@ class MessageServerLink(ServerLink):
     def __init__(self, place: Place, chunks: list[Chunk]) -> None:
         self._channel = place.channel
         self._chunks = chunks
+        self.changes = [0] * len(chunks)
         self._names = [f"worker{rank}" for rank in range(place.num_workers)]
         self._ranks = {name: rank for rank, name in enumerate(self._names)}
         self._dtype = place.replica.parameters.dtype
@@ -224,11 +250,14 @@ class MessageServerLink(ServerLink):
         rows = message.values - self._part.start
         return Arrival(rank, self._chunks[0], ROWS, 0, message.values, rows=rows)
 
+    def place_parameters(self, initial: Tensor) -> Tensor:
+        return initial.clone()
+
     def make_table(self, num_rows: int, width: int, dtype: torch.dtype) -> Tensor:
         return torch.zeros(num_rows, width, dtype=dtype)
 
-    def answer_rows(self, worker: int, values: Tensor) -> None:
-        self._channel.send(self._names[worker], values, pack(0, 0, ROWS))
+    def answer_rows(self, worker: int, values: Tensor, version: int) -> None:
+        self._channel.send(self._names[worker], values, pack(version, 0, ROWS))
 
     def _read(self, message: Message) -> Arrival | None:
         """Take only what fits: another dtype, length or chunk is not for us."""

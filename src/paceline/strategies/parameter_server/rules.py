@@ -8,11 +8,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import final
+from typing import ClassVar, final
 
 
 class Admission(ABC):
     """Decides whether a worker that has completed a step may start its next."""
+
+    exact: ClassVar[bool] = False
+    """Whether a worker goes on from exactly the parameters there were when it was let go; else
+    they may be newer."""
 
     @abstractmethod
     def complete(self, worker: int) -> bool:
@@ -45,6 +49,8 @@ class Free(Admission):
 @final
 class Bounded(Admission):
     """A worker with c steps behind it may go on while c - min <= staleness."""
+
+    exact: ClassVar[bool] = True
 
     def __init__(self, num_workers: int, staleness: int) -> None:
         self._staleness = staleness
@@ -79,3 +85,9 @@ class Rules:
     averaged: int | None
     """How many gradients an update averages; None: each push is an update of its own."""
     admission: Admission
+
+    def num_starters(self, num_workers: int, most_steps: int | None) -> int:
+        """Say how many workers make a first step: no more than there are updates to make."""
+        if self.averaged is not None or most_steps is None:
+            return num_workers
+        return min(num_workers, most_steps)

@@ -28,9 +28,9 @@ class Server:
         self._link: ServerLink = (
             MessageServerLink(place, chunks)
             if place.host is None
-            else SharedServerLink(place, place.host, chunks)
+            else SharedServerLink(place, place.host, chunks, exact=rules.admission.exact)
         )
-        parameters = whole if place.num_servers == 1 else whole[part].clone()
+        parameters = self._link.place_parameters(whole[part])
         keep = Keep(
             parameters,
             update=Update(place.optimizer, parameters),
@@ -38,6 +38,9 @@ class Server:
             chunks=chunks,
             link=self._link,
         )
+        num_starters = rules.num_starters(place.num_workers, place.most_steps)
+        for rank in range(num_starters, place.num_workers):
+            rules.admission.leave(rank)
         # Only the first server counts towards the end: each sees pushes in an order of its own.
         most_steps = place.most_steps if place.rank == 0 else None
         self.application: Application = (

@@ -1,15 +1,21 @@
-"""Parameters and gradients of each worker in memory that the servers of its host share.
+"""Gradients of each worker, and parameters of each server, in memory that all of a host share.
 
-A worker computes its gradients right where the servers read them, and the servers write new
-parameters right where the worker computes on them: nothing is copied on the way. A push is a
-number in the arena's header and a ring of the servers' bells, a reply is the same back.
+A worker computes its gradients right where the servers read them, and copies parameters from where
+the servers keep them: a server itself copies nothing. Where a worker must have the parameters
+exactly as they were when it was let go, a server writes them right where the worker computes on
+them. A push is a number in the worker's arena and a ring of the servers' bells, a reply is the same
+back.
 
-The arena: a page of 64-bit words, the gradients, the parameters, and, for a model with a table,
-the numbers of the rows that the batch touched and their gradients. The first words are the push's
-number, its flags and when it was sent; then for each server the number of the push it has
-answered, the version of the parameters it wrote, the reply's flags, and which of the rows are its.
+A worker's arena: a page of 64-bit words, the gradients, the parameters, and, for a model with a
+table, the numbers of the rows that the batch touched and their gradients. The first words are the
+push's number, its flags and when it was sent; then for each server the number of the push it has
+answered and how many chunks of it so far, the version of the parameters, the reply's flags, and
+which of the rows are its.
 
-A server's own arena holds its part of the table, which workers read from directly.
+A server's arena: a word for the version of the parameters, one for each chunk that is odd while
+the chunk changes, its part of the parameters, and its part of the table. Another worker's push may
+be applied while a worker copies; the chunk's word then tells it to copy again. This relies on a
+processor that keeps stores in order, as x86 does, or on the time that a call from Python takes.
 """
 
 from __future__ import annotations
@@ -42,7 +48,7 @@ if TYPE_CHECKING:
 
 _HEADER_BYTES: Final = 4096
 _PUSH, _FLAGS, _SENT, _FIRST_SERVER = 0, 1, 2, 8
-_ANSWERED, _VERSION, _REPLY_FLAGS, _ROWS_START, _ROWS_STOP, _WORDS = 0, 1, 2, 3, 4, 8
+_ANSWERED, _CHUNKS, _VERSION, _REPLY_FLAGS, _ROWS_START, _ROWS_STOP, _WORDS = 0, 1, 2, 3, 4, 5, 8
 _ID_BYTES: Final = 8
 # Most rows that a batch may touch. Memory that is never touched costs nothing.
 _MOST_ROWS: Final = 1 << 22
@@ -58,12 +64,50 @@ class _Layout:
         self.gradients = _HEADER_BYTES
         self.parameters = self.gradients + values.nbytes
         # rows' numbers are 64-bit words and begin at one
-        self.rows = -(-(self.parameters + values.nbytes) // _ID_BYTES) * _ID_BYTES
+        self.rows = _rounded(self.parameters + values.nbytes, _ID_BYTES)
         table = replica.table
         self.num_rows = 0 if table is None else min(table.num_rows, _MOST_ROWS)
         self.width = 0 if table is None else table.width
         self.row_gradients = self.rows + self.num_rows * _ID_BYTES
         self.num_bytes = self.row_gradients + self.num_rows * self.width * values.element_size()
+
+
+@final
+class _ServerLayout:
+    """Where things lie in a server's arena."""
+
+    def __init__(self, place: Place, chunks: list[Chunk], server: int) -> None:
+        replica, num_servers = place.replica, place.num_servers
+        self.dtype = replica.parameters.dtype
+        self.num_words = 1 + len(chunks)
+        self.parameters = _rounded(8 * self.num_words, _HEADER_BYTES)
+        self.num_values = chunks[-1].stop - chunks[0].start
+        self.table = _rounded(
+            self.parameters + self.num_values * self.dtype.itemsize, _HEADER_BYTES
+        )
+        self.rows = slice(0, 0)
+        self.width = 0
+        if replica.table is not None:
+            self.rows = server_part(replica.table.num_rows, num_servers, server)
+            self.width = replica.table.width
+        self.num_row_values = (self.rows.stop - self.rows.start) * self.width
+        self.num_bytes = self.table + self.num_row_values * self.dtype.itemsize
+
+    def version_in(self, memory: mmap.mmap) -> memoryview:
+        return memoryview(memory)[:8].cast("q")
+
+    def changes_in(self, memory: mmap.mmap) -> memoryview:
+        return memoryview(memory)[8 : 8 * self.num_words].cast("q")
+
+    def parameters_in(self, memory: mmap.mmap) -> Tensor:
+        return tensor_in(memory, self.dtype, self.num_values, self.parameters)
+
+    def table_in(self, memory: mmap.mmap) -> Tensor:
+        return tensor_in(memory, self.dtype, self.num_row_values, self.table).view(-1, self.width)
+
+
+def _rounded(num_bytes: int, unit: int) -> int:
+    return -(-num_bytes // unit) * unit
 
 
 def _words(memory: mmap.mmap) -> memoryview:
@@ -80,51 +124,85 @@ def _row_area(memory: mmap.mmap, layout: _Layout, dtype: torch.dtype) -> tuple[T
 
 @final
 class SharedWorkerLink(WorkerLink):
-    """Moves the replica into this worker's arena."""
+    """Moves the replica's gradients into this worker's arena, and its parameters if need be."""
 
-    def __init__(self, place: Place, host: Host) -> None:
+    def __init__(self, place: Place, host: Host, chunks: list[list[Chunk]], *, exact: bool) -> None:
+        self._place = place
         self._host = host
-        self._servers = [f"server{index}" for index in range(place.num_servers)]
+        self._chunks = chunks
+        self._names = [f"server{index}" for index in range(place.num_servers)]
         self._places = [_FIRST_SERVER + _WORDS * index for index in range(place.num_servers)]
         replica = place.replica
         layout = _Layout(replica)
         memory = host.open_own(layout.num_bytes)
         count, dtype = len(replica.parameters), replica.parameters.dtype
         replica.move_to(
-            parameters=tensor_in(memory, dtype, count, layout.parameters),
+            parameters=tensor_in(memory, dtype, count, layout.parameters)
+            if exact
+            else replica.parameters,
             gradients=tensor_in(memory, dtype, count, layout.gradients),
         )
+        self._exact = exact
         self._rows, self._row_gradients = _row_area(memory, layout, dtype)
-        self._table = replica.table
-        self._tables: list[Tensor] = []
-        self._dtype = dtype
+        self._servers: list[_Kept] = []
         self._words = _words(memory)
         self._number = 0
         self._num_bytes = replica.parameters.nbytes
         self._versions = [0] * place.num_servers
 
     def exchange(self, flags: int, touched: Touched | None = None) -> Answer:
+        if not self._servers:
+            self._open_servers()
         words = self._words
         if touched is not None:
             self._lay_rows(touched)
         self._number += 1
         self.sent_bytes += 0 if flags & (PULL | REFUSED) else self._num_bytes
+        for place in self._places:
+            words[place + _CHUNKS] = 0
         words[_FLAGS] = flags
         words[_SENT] = monotonic_ns()
         words[_PUSH] = self._number
-        for server in self._servers:
-            self._host.ring(server)
-        for place in self._places:
+        for name in self._names:
+            self._host.ring(name)
+        copied = []
+        for server, place in zip(self._servers, self._places, strict=True):
+            copied.append(0 if self._exact else self._copy(server, place))
             while words[place + _ANSWERED] < self._number:
                 self._host.wait()
-        return self._answer()
+        return self._answer(copied)
 
-    def _answer(self) -> Answer:
+    def _copy(self, server: _Kept, place: int) -> int:
+        """Copy a server's chunks as it answers them; returns a version they are no older than."""
+        words, wait = self._words, self._host.wait
+        num_taken, num_chunks = 0, server.num_chunks
+        while words[place + _CHUNKS] == 0:
+            wait()
+        version: int = server.version[0]
+        while num_taken < num_chunks:
+            while words[place + _CHUNKS] == num_taken:
+                wait()
+            for index in range(num_taken, words[place + _CHUNKS]):
+                server.copy(index)
+                num_taken += 1
+        return version
+
+    def _open_servers(self) -> None:
+        """Map the servers' arenas: they are sized before the start."""
+        for index, name in enumerate(self._names):
+            layout = _ServerLayout(self._place, self._chunks[index], index)
+            kept = _Kept(self._host.open(name), layout, self._chunks[index], self._place.replica)
+            self._servers.append(kept)
+
+    def _answer(self, copied: list[int]) -> Answer:
+        """Read what was answered; others may have been ahead of it when we copied."""
         words, first = self._words, self._places[0]
         self.received_bytes += self._num_bytes
-        versions = [words[place + _VERSION] for place in self._places]
-        grown = max(map(sub, versions, self._versions))
-        self._versions = versions
+        answered = [words[place + _VERSION] for place in self._places]
+        grown = max(map(sub, answered, self._versions))
+        self._versions = versions = [*map(max, answered, copied)]
+        for place, version in zip(self._places, versions, strict=True):
+            words[place + _VERSION] = version
         flags = words[first + _REPLY_FLAGS] & ~WAIT
         if any(words[place + _REPLY_FLAGS] & WAIT for place in self._places):
             flags |= WAIT
@@ -145,63 +223,90 @@ class SharedWorkerLink(WorkerLink):
             start = stop
 
     def _stops(self, rows: Tensor) -> list[int]:
-        assert self._table is not None
-        return stops_of(rows, self._table.num_rows, len(self._places))
+        table = self._place.replica.table
+        assert table is not None
+        return stops_of(rows, table.num_rows, len(self._places))
 
     def pull_rows(self, rows: Tensor) -> Tensor:
-        if not self._tables:
-            self._open_tables()
+        if not self._servers:
+            self._open_servers()
         start, pulled = 0, []
-        for server, stop in enumerate(self._stops(rows)):
-            first = self._first_rows[server]
-            pulled.append(self._tables[server].index_select(0, rows[start:stop] - first))
+        for server, stop in zip(self._servers, self._stops(rows), strict=True):
+            pulled.append(server.table.index_select(0, rows[start:stop] - server.first_row))
             start = stop
         values = pulled[0] if len(pulled) == 1 else torch.cat(pulled)
         self.received_bytes += values.nbytes
         return values
 
-    def _open_tables(self) -> None:
-        """Map the servers' arenas: they are sized before the start."""
-        assert self._table is not None
-        num_rows, width, num_servers = self._table.num_rows, self._table.width, len(self._places)
-        parts = [server_part(num_rows, num_servers, each) for each in range(num_servers)]
-        self._first_rows = [part.start for part in parts]
-        for name, part in zip(self._servers, parts, strict=True):
-            count = (part.stop - part.start) * width
-            memory = self._host.open(name)
-            self._tables.append(tensor_in(memory, self._dtype, count, 0).view(-1, width))
-
     def await_release(self) -> Answer:
-        words = self._words
         for place in self._places:
-            while words[place + _REPLY_FLAGS] & WAIT:
+            while self._words[place + _REPLY_FLAGS] & WAIT:
                 self._host.wait()
-        return self._answer()
+        return self._answer([0] * len(self._places))
+
+
+@final
+class _Kept:
+    """What a server keeps, as a worker sees it."""
+
+    def __init__(
+        self, memory: mmap.mmap, layout: _ServerLayout, chunks: list[Chunk], replica: Replica
+    ) -> None:
+        first, parameters = chunks[0].start, layout.parameters_in(memory)
+        self.num_chunks = len(chunks)
+        self.table = layout.table_in(memory) if layout.width else parameters
+        self.first_row = layout.rows.start
+        self.version = layout.version_in(memory)
+        self._changes = layout.changes_in(memory)
+        self._pairs = [
+            (replica.parameters[e.start : e.stop], parameters[e.start - first : e.stop - first])
+            for e in chunks
+        ]
+
+    def copy(self, index: int) -> None:
+        """Bring a chunk into the replica, all of it as it was after some update."""
+        changes, (mine, theirs) = self._changes, self._pairs[index]
+        while True:
+            seen = changes[index]
+            mine.copy_(theirs)
+            if seen == changes[index] and not seen & 1:
+                return
 
 
 @final
 class SharedServerLink(ServerLink):
-    """Reads and writes its own part of every worker's arena."""
+    """Reads its part of every worker's gradients; workers copy the parameters themselves."""
 
-    def __init__(self, place: Place, host: Host, chunks: list[Chunk]) -> None:
+    def __init__(self, place: Place, host: Host, chunks: list[Chunk], *, exact: bool) -> None:
         self._place = place
         self._host = host
         self._chunks = chunks
-        self._answers_due = [0] * place.num_workers
+        self._names = [f"worker{rank}" for rank in range(place.num_workers)]
         self._seen = [0] * place.num_workers
         self._words: list[memoryview] = []
         self._gradients: list[list[Tensor]] = []
+        self._exact = exact
         self._parameters: list[list[Tensor]] = []
         self._row_areas: list[tuple[Tensor, Tensor]] = []
-        self._first_row = 0
         self._mine = _FIRST_SERVER + _WORDS * place.rank
+        self._layout = _ServerLayout(place, chunks, place.rank)
+        self._memory = host.open_own(self._layout.num_bytes)
+        self.changes = self._layout.changes_in(self._memory)
+        self._version = self._layout.version_in(self._memory)
+
+    def place_parameters(self, initial: Tensor) -> Tensor:
+        return self._layout.parameters_in(self._memory).copy_(initial)
+
+    def make_table(self, num_rows: int, width: int, dtype: torch.dtype) -> Tensor:
+        del num_rows, width, dtype
+        return self._layout.table_in(self._memory)
 
     def _open_arenas(self) -> None:
         """Map the workers' arenas: they are sized before the start, and nobody pushes earlier."""
         whole = self._place.replica.parameters
         layout = _Layout(self._place.replica)
-        for rank in range(self._place.num_workers):
-            memory = self._host.open(f"worker{rank}")
+        for name in self._names:
+            memory = self._host.open(name)
             gradients, parameters = (
                 tensor_in(memory, whole.dtype, len(whole), offset)
                 for offset in (layout.gradients, layout.parameters)
@@ -222,7 +327,6 @@ class SharedServerLink(ServerLink):
             self._host.wait()
 
     def _push(self, worker: int, flags: int) -> Iterator[Arrival]:
-        self._answers_due[worker] = len(self._chunks)
         words = self._words[worker]
         version, sent_ns = words[self._mine + _VERSION], words[_SENT]
         last, gradients = self._chunks[-1], self._gradients[worker]
@@ -236,28 +340,22 @@ class SharedServerLink(ServerLink):
         words, mine = self._words[worker], self._mine
         mine_only = slice(words[mine + _ROWS_START], words[mine + _ROWS_STOP])
         rows, gradients = self._row_areas[worker]
-        return rows[mine_only] - self._first_row, gradients[mine_only]
+        return rows[mine_only] - self._layout.rows.start, gradients[mine_only]
 
-    def make_table(self, num_rows: int, width: int, dtype: torch.dtype) -> Tensor:
-        assert self._place.replica.table is not None
-        whole = self._place.replica.table.num_rows
-        self._first_row = server_part(whole, self._place.num_servers, self._place.rank).start
-        memory = self._host.open_own(max(1, num_rows * width * dtype.itemsize))
-        return tensor_in(memory, dtype, num_rows * width, 0).view(num_rows, width)
-
-    def answer_rows(self, worker: int, values: Tensor) -> None:
-        del worker, values
+    def answer_rows(self, worker: int, values: Tensor, version: int) -> None:
+        del worker, values, version
         raise AssertionError("workers read rows straight from the table")
 
     def answer(
         self, worker: int, chunk: Chunk, parameters: Tensor, version: int, flags: int
     ) -> None:
-        self._parameters[worker][chunk.index].copy_(parameters)
-        self._answers_due[worker] -= 1
-        if self._answers_due[worker] > 0:
-            return
+        if self._exact:
+            self._parameters[worker][chunk.index].copy_(parameters)
         words, mine = self._words[worker], self._mine
-        words[mine + _VERSION] = version
-        words[mine + _REPLY_FLAGS] = flags
-        words[mine + _ANSWERED] = self._seen[worker]
-        self._host.ring(f"worker{worker}")
+        # A worker that waits to be released looks at the flags only, and may push at once then.
+        words[mine + _CHUNKS] = chunk.index + 1
+        if chunk is self._chunks[-1]:
+            self._version[0] = words[mine + _VERSION] = version
+            words[mine + _REPLY_FLAGS] = flags
+            words[mine + _ANSWERED] = self._seen[worker]
+        self._host.ring(self._names[worker])

@@ -1,0 +1,1 @@
+"""Sums over all workers: the seam, and the ways they come about."""

@@ -1,0 +1,1 @@
+"""Strategies without servers: each worker keeps all parameters, gradients are averaged."""

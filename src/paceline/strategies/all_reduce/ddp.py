@@ -1,0 +1,168 @@
+"""A worker's part in torch's DistributedDataParallel, on the same harness as all others.
+
+Torch averages gradients inside of `backward`. A hook on its buckets tells when each leaves and
+arrives, and sends along with the last one what this worker has to say to the others.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from time import perf_counter_ns
+from typing import TYPE_CHECKING, Any, Final, final
+
+import torch
+import torch.distributed as dist
+from torch.nn.parallel import DistributedDataParallel
+
+from paceline.optim import Update
+from paceline.strategies.all_reduce.checks import check_no_table
+from paceline.strategies.all_reduce.slots import Slots
+from paceline.strategies.all_reduce.timing import Timing
+from paceline.strategies.base import Member, Place
+
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+    from torch._C._distributed_c10d import GradBucket
+    from torch.futures import Future
+
+_MEBIBYTE: Final = 1 << 20
+
+
+@final
+class DdpMember(Member):
+    """Joins a process group, wraps the model, and applies the averaged gradients."""
+
+    def __init__(self, place: Place, bucket_bytes: int) -> None:
+        check_no_table(place.replica, "ddp")
+        self.replica = place.replica
+        self.global_steps: int = 0
+        self._bucket_bytes = bucket_bytes
+        self._slots = Slots(place.rank, place.num_workers)
+        parameters = place.replica.parameters
+        said = parameters.new_zeros(self._slots.num_values(parameters.element_size()))
+        self._slots.lie_in(said)
+        self._exchange = _Exchange(place.num_workers, said)
+        self._update = Update(place.optimizer, parameters)
+        self._num_refused = 0
+        _join_group(place)
+
+    def wrap(self, model: nn.Module) -> nn.Module:
+        # Buffers stay with each worker, as under every other strategy.
+        wrapped = DistributedDataParallel(
+            model, forward_sync_buffers=False, bucket_cap_mb=self._bucket_bytes / _MEBIBYTE
+        )
+        # Not the method itself: torch reads annotations, and ours are only text.
+        wrapped.register_comm_hook(None, lambda _state, bucket: self._exchange.average(bucket))
+        return wrapped
+
+    def begin(self, *, last: bool) -> None:
+        self._slots.write(last=last)
+        self._exchange.begin()
+
+    def exchange(self, *, last: bool) -> bool:
+        del last
+        must_stop = self._slots.read(self._exchange.finish())
+        self.global_steps += 1
+        gradients = self.replica.gradients
+        if math.isfinite(gradients.sum().item()):
+            self._update.apply(gradients, self.global_steps)
+        else:
+            self._num_refused += 1
+        return must_stop
+
+    def take_waited_ns(self) -> int:
+        return self._exchange.take_waited_ns()
+
+    def is_lost_peer(self, error: Exception) -> bool:
+        return isinstance(error, RuntimeError) and "gloo" in str(error).lower()
+
+    def counted(self) -> Mapping[str, Any]:
+        return {
+            "refused": self._num_refused,
+            "times_last": self._slots.times_last,
+            "late_s": self._slots.late_s,
+            **self._exchange.timing.table(),
+        }
+
+    def close(self) -> None:
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+
+@final
+class _Exchange:
+    """What happens to torch's buckets in one step."""
+
+    def __init__(self, num_workers: int, said: Tensor) -> None:
+        self.timing = Timing()
+        self._num_workers = num_workers
+        self._said = said
+        self._joined = said
+        self._arrived_ns = 0
+        self._waited_ns = 0
+        self._exchanged: list[tuple[int, int, int, int]] = []
+
+    def begin(self) -> None:
+        self.timing.begin()
+
+    def average(self, bucket: GradBucket) -> Future[Tensor]:
+        """Torch's hook: begin to average one bucket."""
+        began_ns = perf_counter_ns()
+        values, index, is_last = bucket.buffer(), bucket.index(), bucket.is_last()
+        if is_last:
+            self.timing.arrive()
+            self._arrived_ns = began_ns
+            values = self._join(values)
+        values.div_(self._num_workers)
+        future = dist.all_reduce(values, async_op=True).get_future()
+
+        def finish(done: Future[list[Tensor]]) -> Tensor:
+            averaged = done.value()[0]
+            self._exchanged.append((index, averaged.nbytes, began_ns, perf_counter_ns()))
+            return self._part(averaged) if is_last else averaged
+
+        averaged: Future[Tensor] = future.then(finish)
+        return averaged
+
+    def _join(self, values: Tensor) -> Tensor:
+        """Put what the worker has to say behind the last bucket's gradients."""
+        count = values.numel() + self._said.numel()
+        if self._joined.numel() != count:
+            self._joined = values.new_empty(count)
+        return torch.cat((values, self._said), out=self._joined)
+
+    def _part(self, joined: Tensor) -> Tensor:
+        count = joined.numel() - self._said.numel()
+        self._said.copy_(joined[count:])
+        return joined[:count]
+
+    def finish(self) -> float:
+        """After `backward`, which has waited for all buckets; returns for how long it did."""
+        waited_ns = perf_counter_ns() - self._arrived_ns
+        self._waited_ns += waited_ns
+        for each in self._exchanged:
+            self.timing.note(*each)
+        self._exchanged.clear()
+        return waited_ns / 1e9
+
+    def take_waited_ns(self) -> int:
+        waited_ns, self._waited_ns = self._waited_ns, 0
+        return waited_ns
+
+
+def _join_group(place: Place) -> None:
+    """Meet at a store that rank 0 keeps, at a port that it tells the others."""
+    if place.rank == 0:
+        store = dist.TCPStore(  # type: ignore[attr-defined]
+            place.address, 0, is_master=True, wait_for_workers=False
+        )
+        where = torch.tensor([*map(int, place.address.split(".")), store.port])
+        for rank in range(1, place.num_workers):
+            place.channel.send(f"worker{rank}", where)
+    else:
+        *octets, port = (int(each) for each in place.channel.receive().values.tolist())
+        address = ".".join(map(str, octets))
+        store = dist.TCPStore(address, port, is_master=False)  # type: ignore[attr-defined]
+    backend = "nccl" if place.replica.parameters.is_cuda else "gloo"
+    dist.init_process_group(backend, store=store, rank=place.rank, world_size=place.num_workers)

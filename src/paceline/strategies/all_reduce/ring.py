@@ -1,0 +1,113 @@
+"""A worker's part in a ring: averages gradients with all others, updates its own parameters."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, final
+
+from paceline.comm.allreduce.base import AllReduce
+from paceline.comm.allreduce.overlapped import Overlapped
+from paceline.comm.allreduce.ring import RingAllReduce
+from paceline.comm.allreduce.shared import SharedAllReduce
+from paceline.optim import Update
+from paceline.strategies.all_reduce.buckets import Departures, cut
+from paceline.strategies.all_reduce.checks import check_equal, check_no_table
+from paceline.strategies.all_reduce.slots import Slots
+from paceline.strategies.all_reduce.timing import Timing
+from paceline.strategies.base import Member, Place
+
+if TYPE_CHECKING:
+    from torch import nn
+
+
+@final
+class RingMember(Member):
+    """Buckets of gradients leave as back-propagation finishes them; all workers stay equal."""
+
+    def __init__(self, place: Place, bucket_bytes: int, check_every: int) -> None:
+        check_no_table(place.replica, "ring")
+        self.replica = replica = place.replica
+        self.global_steps: int = 0
+        self._check_every = check_every
+        self._slots = Slots(place.rank, place.num_workers)
+        count, dtype = replica.parameters.numel(), replica.parameters.dtype
+        first = self._slots.num_values(dtype.itemsize)
+        self._all_reduce = _all_reduce(place, (first + count) * dtype.itemsize)
+        values = self._all_reduce.allocate(first + count, dtype)
+        self._slots.lie_in(values)
+        replica.move_to(parameters=replica.parameters, gradients=values[first:])
+        buckets = cut(replica, bucket_bytes)
+        self._stretches = [values[first + e.start : first + e.stop] for e in buckets]
+        # The last holds the first layers and leaves at the end of a step, and so the slots too.
+        self._stretches[-1] = values[: first + buckets[-1].stop]
+        self._departures = Departures(buckets)
+        self.overlaps = len(buckets) > 1
+        self._overlapped = Overlapped(self._all_reduce)
+        self._timing = Timing()
+        self._update = Update(place.optimizer, replica.parameters)
+        self._num_refused = 0
+        # All start from the same values, whatever each process drew.
+        self._all_reduce.broadcast(replica.parameters)
+
+    def begin(self, *, last: bool) -> None:
+        del last
+        self._timing.begin()
+
+    def ready(self, parameter: nn.Parameter) -> None:
+        for index in self._departures.note(parameter):
+            self._overlapped.begin(self._stretches[index])
+
+    def exchange(self, *, last: bool) -> bool:
+        timing, departures = self._timing, self._departures
+        timing.arrive()
+        self._slots.write(last=last)
+        reductions = self._overlapped.finish([self._stretches[i] for i in departures.rest()])
+        must_stop = self._slots.read(timing.since_arrival_s())
+        for index, each in zip(departures.order, reductions, strict=True):
+            timing.note(index, each.values.nbytes, each.began_ns, each.ended_ns)
+        if self.global_steps == 0 and self.overlaps:
+            self._agree_on_order()
+        departures.begin()
+        self._apply()
+        if must_stop or (self._check_every and self.global_steps % self._check_every == 0):
+            check_equal(self._all_reduce, self.replica.parameters, self.global_steps)
+        return must_stop
+
+    def _apply(self) -> None:
+        """Update the parameters; a mean that is not finite is refused, by all alike."""
+        self.global_steps += 1
+        gradients = self.replica.gradients
+        if math.isfinite(gradients.sum().item()):
+            self._update.apply(gradients, self.global_steps)
+        else:
+            self._num_refused += 1
+
+    def _agree_on_order(self) -> None:
+        """Let buckets leave from now on in the order in which rank 0 saw them finished."""
+        import torch
+
+        order = torch.tensor(self._departures.seen_order())
+        self._all_reduce.broadcast(order)
+        self._departures.order = [int(index) for index in order.tolist()]
+
+    def counted(self) -> Mapping[str, Any]:
+        return {
+            "sent_bytes": self._all_reduce.sent_bytes,
+            "received_bytes": self._all_reduce.received_bytes,
+            "refused": self._num_refused,
+            "times_last": self._slots.times_last,
+            "late_s": self._slots.late_s,
+            **self._timing.table(),
+        }
+
+    def close(self) -> None:
+        self._overlapped.close()
+
+
+def _all_reduce(place: Place, room_bytes: int) -> AllReduce:
+    """Reduce through shared memory on one host, around a ring of messages otherwise."""
+    names = [f"worker{rank}" for rank in range(place.num_workers)]
+    if place.host is not None:
+        return SharedAllReduce(place.rank, names, place.host, room_bytes)
+    return RingAllReduce(place.rank, names, place.channel)

@@ -1,0 +1,57 @@
+"""What goes round with the gradients: who wishes to stop, and how long each exchange took."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, final
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+# The gradients after the slots begin where the processor likes vectors to begin.
+_ALIGNED_BYTES: Final = 64
+
+
+@final
+class Slots:
+    """A few values in front of the gradients, averaged with them.
+
+    The first says whether any rank wishes to stop, so that all stop after the same step. Then
+    each rank has one of its own, for how long its exchange of the step before took: whoever came
+    last waited least. So each learns how late it came, though no two hosts have the same clock.
+    """
+
+    def __init__(self, rank: int, num_ranks: int) -> None:
+        self._rank = rank
+        self._num_ranks = num_ranks
+        self._num_used = num_ranks + 1
+        self._waited_s = 0.0
+        self.late_s = 0.0
+        self.times_last = 0
+
+    def num_values(self, item_bytes: int) -> int:
+        """How many values to leave free in front of the gradients."""
+        lines = -(-self._num_used * item_bytes // _ALIGNED_BYTES)
+        return lines * _ALIGNED_BYTES // item_bytes
+
+    def lie_in(self, values: Tensor) -> None:
+        """Use the first of these values from now on."""
+        # A few numbers are written and read far quicker through numpy than through torch.
+        self._values = values[: self._num_used].numpy()
+
+    def write(self, *, last: bool) -> None:
+        """Lay out what this rank has to say."""
+        said = self._values
+        said[:] = 0.0
+        said[0] = last
+        said[1 + self._rank] = self._waited_s
+
+    def read(self, waited_s: float) -> bool:
+        """Take note of what all said; returns whether to stop. `waited_s` is said next time."""
+        stops, *waits = self._values.tolist()
+        longest, mine = max(waits), waits[self._rank]
+        if longest > 0:
+            # Values are means over the ranks, and all but one of a slot are zero.
+            self.late_s += (longest - mine) * self._num_ranks
+            self.times_last += mine == min(waits)
+        self._waited_s = waited_s
+        return bool(stops > 0)

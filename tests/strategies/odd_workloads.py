@@ -1,0 +1,92 @@
+"""Workloads that do to one worker what must not go unnoticed."""
+
+import os
+import time
+from typing import final
+
+import torch
+from torch import nn
+
+from paceline.testing.workloads import _Points
+from paceline.workloads.base import Batch
+
+VICTIM = 1
+
+
+def is_victim() -> bool:
+    """Whether this is worker 1: each worker's process draws from a seed of its own."""
+    return torch.initial_seed() == 1 + VICTIM
+
+
+@final
+class Slow(_Points):
+    """One worker takes its time."""
+
+    def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
+        if is_victim():
+            time.sleep(0.02)
+        return super().loss(model, batch)
+
+
+@final
+class Drifting(_Points):
+    """One worker's parameters are changed behind the strategy's back."""
+
+    def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
+        if is_victim():
+            with torch.no_grad():
+                next(model.parameters()).add_(1e-6)
+        return super().loss(model, batch)
+
+
+@final
+class OwnMind(_Points):
+    """Every process draws initial values of its own."""
+
+    def model(self) -> nn.Module:
+        torch.manual_seed(int.from_bytes(os.urandom(4)))
+        return super().model()
+
+
+@final
+class Broken(_Points):
+    """One worker's gradients are never finite."""
+
+    def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
+        return super().loss(model, batch) * (float("inf") if is_victim() else 1.0)
+
+
+@final
+class Branching(_Points):
+    """A net whose parameters are neither made nor needed in the order they are used."""
+
+    def model(self) -> nn.Module:
+        return Branches()
+
+    def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
+        return nn.functional.cross_entropy(model(batch[0]), batch[1])
+
+
+class Branches(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.head = nn.Linear(16, 2)
+        self.unused = nn.Linear(5, 5)
+        self.left = nn.Linear(2, 16)
+        self.right = nn.Linear(2, 16)
+        self.norm = nn.BatchNorm1d(16)
+
+    def forward(self, points: torch.Tensor) -> torch.Tensor:
+        self.norm.eval()  # its own statistics would make N workers differ from one
+        both = self.right(points).tanh() + self.left(points).tanh()
+        scores: torch.Tensor = self.head(self.norm(both))
+        return scores
+
+
+@final
+class Twice(_Points):
+    """A loss that is back-propagated in two goes."""
+
+    def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
+        super().loss(model, batch).backward()
+        return super().loss(model, batch)

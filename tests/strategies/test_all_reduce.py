@@ -1,0 +1,24 @@
+"""Ring and DDP pass the suite of all strategies."""
+
+from paceline.clusters.inline import Inline
+from paceline.clusters.local import Local
+from paceline.strategies.all_reduce.describe import Ddp, Ring
+from paceline.testing import StrategyConformance
+
+
+class TestRing(StrategyConformance):
+    strategy = Ring()
+    clusters = (Inline(), Local(), Local(transport="zmq"))
+    must_equal_single = True
+
+
+class TestRingInSmallBuckets(StrategyConformance):
+    strategy = Ring(bucket_bytes=100, check_every=7)
+    clusters = (Inline(), Local(), Local(transport="zmq"))
+    must_equal_single = True
+
+
+class TestDdp(StrategyConformance):
+    strategy = Ddp(bucket_bytes=100)
+    clusters = (Local(),)
+    must_equal_single = True

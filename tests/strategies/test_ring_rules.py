@@ -1,0 +1,173 @@
+"""What ring and ddp promise beyond what every strategy does."""
+
+import pytest
+import torch
+from torch import nn
+
+import paceline
+from paceline.clusters.inline import Inline
+from paceline.clusters.local import Local
+from paceline.errors import SeatFailed, SpecError
+from paceline.optim import Adam, Sgd
+from paceline.replica import Replica
+from paceline.strategies.all_reduce.buckets import Departures, cut
+from paceline.strategies.all_reduce.describe import Ddp, Ring
+from paceline.strategies.all_reduce.slots import Slots
+from paceline.strategies.local import Single
+from paceline.strategies.parameter_server.describe import PsSync
+from paceline.testing import Moons
+from paceline.testing.strategies import assert_parameters_close
+from paceline.workloads.synthetic import Synthetic
+from tests.strategies.odd_workloads import Branching, Broken, Drifting, OwnMind, Slow, Twice
+
+QUIET = paceline.Record(tensorboard=False, monitor=False)
+ZMQ = Local(transport="zmq")
+
+
+def spec_of(strategy, **fields):
+    given_fields = {
+        "workload": Moons(),
+        "cluster": Local(),
+        "num_workers": 3,
+        "batch": 8,
+        "worker_steps": 30,
+        "dtype": "float64",
+        "record": QUIET,
+        "optimizer": Sgd(lr=0.05, momentum=0.9),
+    }
+    return paceline.RunSpec(strategy=strategy, **(given_fields | fields))
+
+
+def test_gradients_are_grouped_from_the_last_parameter_to_the_first():
+    model = nn.Sequential(nn.Linear(10, 10), nn.Linear(10, 3), nn.Linear(3, 2))
+    replica = Replica(model)
+    everything = cut(replica, 1 << 20)
+    assert [(each.start, each.stop) for each in everything] == [(0, 151)]
+    small = cut(replica, 4 * 40)  # the first layer's weights alone are more than that
+    assert [(each.start, each.stop) for each in small] == [(140, 151), (100, 140), (0, 100)]
+    assert [len(each.parameters) for each in small] == [3, 2, 1]
+
+
+def test_buckets_leave_in_one_order_whatever_order_they_are_finished_in():
+    model = nn.Sequential(*(nn.Linear(3, 1, bias=False) for _ in range(4)))
+    departures = Departures(cut(Replica(model), 1))
+    first, second, third, fourth = model.parameters()
+    assert departures.note(third) == []
+    assert departures.note(fourth) == [0, 1]
+    assert departures.note(first) == []  # the last one is kept for the end of the step
+    assert departures.rest() == [2, 3]
+    assert departures.note(second) == [2]
+    assert departures.rest() == [3]
+    assert departures.seen_order() == [1, 0, 2, 3]
+    departures.order = departures.seen_order()
+    departures.begin()
+    assert departures.note(fourth) == []
+    assert departures.note(third) == [1, 0]
+    assert departures.rest() == [2, 3]
+
+
+def test_the_one_who_waits_least_was_the_last_to_arrive():
+    slots = Slots(rank=2, num_ranks=3)
+    count = slots.num_values(4)
+    assert count * 4 % 64 == 0
+    assert count > 3
+    # means over three ranks: waits of 0.9, 0.6 and 0.3 seconds, nobody wishes to stop
+    slots.lie_in(torch.tensor([0.0, 0.3, 0.2, 0.1]))
+    assert slots.read(waited_s=0.5) is False
+    assert slots.times_last == 1
+    assert slots.late_s == pytest.approx(0.6)
+    values = torch.full((count,), 7.0)
+    slots.lie_in(values)
+    slots.write(last=True)
+    assert values[:5].tolist() == [1.0, 0.0, 0.0, 0.5, 7.0]
+    values /= 3
+    assert slots.read(waited_s=0.5) is True
+
+
+@pytest.mark.parametrize("cluster", [Inline(), Local(), ZMQ], ids=str)
+def test_ring_equals_ps_sync_and_single(cluster, tmp_path):
+    for optimizer in (Sgd(lr=0.05), Adam(lr=0.01)):
+        spec = spec_of(Ring(bucket_bytes=64), cluster=cluster, optimizer=optimizer)
+        ring = paceline.run(spec, out=tmp_path)
+        server = paceline.run(spec_of(PsSync(), cluster=cluster, optimizer=optimizer), out=tmp_path)
+        alone = spec_of(Single(), num_workers=1, batch=24, optimizer=optimizer)
+        assert_parameters_close(ring, server, tolerance=1e-9)
+        assert_parameters_close(ring, paceline.run(alone, out=tmp_path), tolerance=1e-9)
+
+
+@pytest.mark.parametrize("cluster", [Local(), ZMQ], ids=str)
+def test_branches_unused_parameters_and_normalisation(cluster, tmp_path):
+    spec = spec_of(Ring(bucket_bytes=1), workload=Branching(), cluster=cluster)
+    ring = paceline.run(spec, out=tmp_path)
+    alone = spec_of(Single(), num_workers=1, batch=24, workload=Branching())
+    assert_parameters_close(ring, paceline.run(alone, out=tmp_path), tolerance=1e-9)
+    assert len(ring.workers[0].buckets) == 10
+
+
+@pytest.mark.parametrize("strategy", [Ring(check_every=1), Ddp()], ids=lambda each: each.name)
+def test_workers_start_alike_whatever_each_drew(strategy, tmp_path):
+    result = paceline.run(spec_of(strategy, workload=OwnMind()), out=tmp_path)
+    assert result.status == "finished"
+
+
+@pytest.mark.parametrize("cluster", [Local(), ZMQ], ids=str)
+def test_workers_that_drift_apart_are_named(cluster, tmp_path):
+    spec = spec_of(Ring(check_every=10), workload=Drifting(), cluster=cluster)
+    with pytest.raises(SeatFailed, match="after step 10 the parameters of worker1 differ from"):
+        paceline.run(spec, out=tmp_path)
+
+
+def test_drift_is_found_at_the_end_without_being_asked_for(tmp_path):
+    with pytest.raises(SeatFailed, match="after step 30 the parameters of worker1 differ from"):
+        paceline.run(spec_of(Ring(check_every=0), workload=Drifting()), out=tmp_path)
+
+
+@pytest.mark.parametrize("strategy", [Ring(), Ddp()], ids=lambda each: each.name)
+def test_a_mean_that_is_not_finite_is_refused_by_all(strategy, tmp_path):
+    result = paceline.run(spec_of(strategy, workload=Broken()), out=tmp_path)
+    assert [worker.refused for worker in result.workers] == [30, 30, 30]
+    assert result.global_steps == 30
+
+
+@pytest.mark.parametrize("cluster", [Local(), ZMQ], ids=str)
+@pytest.mark.parametrize("strategy", [Ring(), Ring(bucket_bytes=1), Ddp()], ids=str)
+def test_a_slow_worker_does_not_hide_in_the_waiting_of_the_others(strategy, cluster, tmp_path):
+    result = paceline.run(spec_of(strategy, workload=Slow(), cluster=cluster), out=tmp_path)
+    quick, slow, other = result.workers
+    assert slow.times_last > 20
+    assert slow.late_s > 10 * 0.02
+    assert slow.late_s > max(quick.late_s, other.late_s)
+    assert quick.exchange_s > slow.exchange_s
+
+
+def test_what_became_of_each_bucket_is_kept(tmp_path):
+    spec = spec_of(Ring(bucket_bytes=1 << 18), workload=Synthetic(bytes=2_000_000, layers=4))
+    worker = paceline.run(spec, out=tmp_path).workers[0]
+    assert len(worker.buckets) > 2
+    num_bytes = sum(bucket.num_bytes for bucket in worker.buckets)
+    assert worker.sent_bytes >= 30 * num_bytes * 4 // 3 - 1000
+    starts = [bucket.start_s for bucket in worker.buckets]
+    assert starts == sorted(starts)
+    assert worker.hidden_s > 0
+    for bucket in worker.buckets:
+        assert 0 <= bucket.wait_s <= bucket.run_s
+    in_flight_s = sum(bucket.run_s for bucket in worker.buckets)
+    waited_s = sum(bucket.wait_s for bucket in worker.buckets)
+    assert worker.hidden_s == pytest.approx(in_flight_s - waited_s, abs=1e-6)
+
+
+def test_a_loss_that_is_back_propagated_twice_is_an_error(tmp_path):
+    with pytest.raises(SeatFailed, match="a gradient was finished twice in one step"):
+        paceline.run(spec_of(Ring(bucket_bytes=1), workload=Twice()), out=tmp_path)
+
+
+@pytest.mark.parametrize("strategy", [Ring(), Ddp()], ids=lambda each: each.name)
+def test_a_table_of_rows_is_refused_in_words(strategy, tmp_path):
+    sparse = spec_of(strategy, workload=Synthetic(features=100))
+    with pytest.raises(SeatFailed, match="the workload has a table of rows"):
+        paceline.run(sparse, out=tmp_path)
+
+
+def test_ddp_wants_processes():
+    with pytest.raises(SpecError, match="ddp needs a process for each worker"):
+        spec_of(Ddp(), cluster=Inline()).checked()
