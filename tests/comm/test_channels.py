@@ -157,6 +157,38 @@ def test_twenty_megabytes_arrive_and_are_counted(seats: Harness):
     assert seats["worker0"].received_bytes == seats["server0"].sent_bytes == 0
 
 
+@pytest.mark.parametrize("num_values", [0, 4, 10_000, NUM_LARGE])
+def test_an_outlet_sends_what_its_memory_holds_by_then(seats: Harness, num_values: int):
+    seats["server0"]
+    values = torch.zeros(num_values)
+    outlet = seats["worker0"].outlet("server0", values)
+    for number in range(3):
+        values.fill_(number)
+        outlet(number + 10)
+        values.fill_(-1)
+    for number in range(3):
+        message = seats["server0"].receive()
+        assert (message.tag, message.shape) == (number + 10, (num_values,))
+        assert (message.values == number).all()
+    assert seats["worker0"].sent_bytes == seats["server0"].received_bytes == 3 * values.nbytes
+
+
+def test_outlets_of_equal_shapes_do_not_mix_their_values(seats: Harness):
+    for name in ("server0", "worker1"):
+        seats[name]
+    ones, twos = torch.ones(3), torch.full((3,), 2.0)
+    to_server = seats["worker0"].outlet("server0", ones)
+    to_worker = seats["worker0"].outlet("worker1", twos)
+    to_server(1)
+    to_worker(2)
+    to_server(3)
+    seats["worker0"].send("server0", twos, 4)
+    got = [seats["server0"].receive() for _ in range(3)]
+    assert [message.tag for message in got] == [1, 3, 4]
+    assert [message.values.tolist() for message in got] == [[1] * 3, [1] * 3, [2] * 3]
+    assert seats["worker1"].receive().values.tolist() == [2] * 3
+
+
 @pytest.mark.parametrize("num_values", [4, NUM_LARGE])
 def test_a_tensor_may_be_overwritten_as_soon_as_it_was_sent(seats: Harness, num_values: int):
     seats["server0"]
@@ -273,28 +305,35 @@ def stranger(server: Zmq) -> Iterator["zmq.Socket[bytes]"]:
         yield made
 
 
-def frame(**changes: object) -> bytes:
-    fields = {"sender": "worker1", "run": RUN, "sequence": 0, "tag": 9} | changes
-    return wire.encode(wire.Header(**{"dtype": "uint8", "shape": (4,)} | fields))
+def frame(sequence: int = 0, tag: int = 9, **changes: object) -> bytes:
+    fields = {"run": RUN, "sender": "worker1", "dtype": "uint8", "shape": (4,)} | changes
+    return wire.encode(wire.Kind(**fields), sequence, tag)
 
 
-SINGLE_PART = frame(shape=(wire.HEADER_BYTES,))  # its own header for values
-ABSURD = bytearray(frame(shape=(0, 5)))
-ABSURD[-24:-16] = ABSURD[-16:-8] = bytes(8)
-ABSURD[-32:-24] = b"\xff" * 8
+def absurd() -> bytes:
+    """A header of no values in a shape that nobody could have."""
+    head = bytearray(frame(shape=(0, 5)))
+    head[40:48] = b"\xff" * 8
+    return bytes(head)
+
 
 FOREIGN = {
     "garbage": [b"GET / HTTP/1.1\r\n"],
     "nothing": [b""],
     "random": [bytes(range(wire.HEADER_BYTES)), b"1234"],
+    "random in one part": [bytes(range(wire.HEADER_BYTES)) + b"1234"],
     "foreign run": [frame(run=b"another run's id"), b"1234"],
     "too short": [frame(), b"123"],
     "too long": [frame(), b"12345"],
+    "too short in one part": [frame() + b"123"],
+    "too long in one part": [frame() + b"12345"],
     "header only": [frame()],
-    "its own values": [SINGLE_PART],
+    "values in both parts": [frame() + b"1234", b"1234"],
+    "values cut in two": [frame() + b"12", b"34"],
     "three parts": [frame(), b"", b"1234"],
-    "absurd empty shape": [bytes(ABSURD), b""],
+    "absurd empty shape": [absurd(), b""],
     "short header": [frame()[:-1], b"1234"],
+    "short header in one part": [frame()[:-1]],
 }
 
 
@@ -311,6 +350,14 @@ def test_a_strangers_frame_is_dropped_counted_and_logged_and_the_channel_lives_o
     assert server["server0"].dropped == 1
     assert server["server0"].received_bytes == 4
     assert len(caplog.records) == 1
+
+
+def test_a_message_in_one_part_is_taken_as_one_in_two(server: Zmq, stranger: "zmq.Socket[bytes]"):
+    stranger.send(frame(sequence=1) + b"1234")
+    stranger.send_multipart([frame(sequence=2), b"1234"])
+    one, other = server["server0"].receive(), server["server0"].receive()
+    assert one.memory == other.memory == b"1234"
+    assert torch.equal(one.values, other.values)
 
 
 def test_a_message_that_is_sent_again_is_taken_once(server: Zmq, stranger: "zmq.Socket[bytes]"):

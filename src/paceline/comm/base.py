@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from collections.abc import Callable
+from functools import cache, partial
+from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor
 
 
@@ -14,14 +16,34 @@ class Finished(Exception):
     """Raised in a server that waits for a message when the run is over."""
 
 
-@final
-@dataclass(frozen=True)
-class Message:
+class Message(NamedTuple):
     """A tensor that came from another seat, and the number its sender gave it."""
 
     sender: str
     tag: int
-    values: Tensor
+    dtype: str
+    shape: tuple[int, ...]
+    memory: memoryview
+    """The values as bytes: theirs who received them, to read and to change."""
+
+    @property
+    def values(self) -> Tensor:
+        """The same memory as a tensor; a copy, if it does not begin where its dtype may."""
+        empty, from_memory, dtype = _makers(self.dtype)
+        if not self.memory.nbytes:
+            return empty(self.shape, dtype=dtype)
+        values = from_memory(self.memory, dtype=dtype)
+        if values.data_ptr() % values.element_size():
+            values = values.clone()
+        return values if len(self.shape) == 1 else values.view(self.shape)
+
+
+@cache
+def _makers(dtype: str) -> tuple[Callable[..., Tensor], Callable[..., Tensor], torch.dtype]:
+    """What tensors are made with; the driver, which makes none, has no torch."""
+    import torch
+
+    return torch.empty, torch.frombuffer, getattr(torch, dtype)
 
 
 class Channel(ABC):
@@ -42,6 +64,13 @@ class Channel(ABC):
     def send(self, to: str, values: Tensor, tag: int = 0) -> None:
         """Send a tensor to a seat, `worker1` or `server0`; waits while that one is far behind."""
 
+    def outlet(self, to: str, values: Tensor) -> Callable[[int], None]:
+        """Give a function that sends, with the tag it is given, what `values` holds by then.
+
+        For memory that is sent over and over: whatever can be prepared is prepared once.
+        """
+        return partial(self.send, to, values)
+
     @abstractmethod
     def receive(self) -> Message:
         """Wait for the next message. Raises `Finished` in a server when the run is over."""
@@ -49,3 +78,10 @@ class Channel(ABC):
     @abstractmethod
     def close(self) -> None:
         """Let go of the transport's resources; what was sent still arrives."""
+
+
+def bytes_of(values: Tensor) -> memoryview:
+    """See a tensor that has no gaps as bytes, without copying it."""
+    import torch
+
+    return values.detach().view(-1).view(torch.uint8).numpy().data

@@ -6,7 +6,7 @@ import queue
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, final
 
-from paceline.comm.base import Channel, Finished, Message
+from paceline.comm.base import Channel, Finished, Message, bytes_of
 from paceline.comm.line import SeatLine
 
 if TYPE_CHECKING:
@@ -34,8 +34,12 @@ class MemoryChannel(Channel):
         self._line = line
 
     def send(self, to: str, values: Tensor, tag: int = 0) -> None:
+        import torch
+
         self.sent_bytes += values.nbytes
-        self._boxes[to].put(Message(self.name, tag, values.detach().clone()))
+        kept = values.detach().clone(memory_format=torch.contiguous_format)
+        dtype = str(kept.dtype).removeprefix("torch.")
+        self._boxes[to].put(Message(self.name, tag, dtype, tuple(kept.shape), bytes_of(kept)))
 
     def receive(self) -> Message:
         while True:
@@ -46,7 +50,7 @@ class MemoryChannel(Channel):
                 if self._line.finished:
                     raise Finished from None
                 continue
-            self.received_bytes += message.values.nbytes
+            self.received_bytes += message.memory.nbytes
             return message
 
     def close(self) -> None:

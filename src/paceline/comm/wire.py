@@ -1,25 +1,28 @@
 """Frames: what tensors look like between two processes.
 
-A frame is a fixed header and the raw values. Nothing in it is executed, and a length is believed
-only after it was checked against the caps and the shape, so a stranger's bytes cost nothing but
-a `WireError`.
+A frame is a fixed header and the raw values, which begin where any dtype may. Nothing in it is
+executed, and a length is believed only after it was checked against the caps and the shape, so a
+stranger's bytes cost nothing but a `WireError`.
 """
 
 from __future__ import annotations
 
 import math
 import struct
-from functools import cache
+from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
 from paceline.errors import WireError
 
 MAGIC: Final = b"PCLN"
-VERSION: Final = 1
+VERSION: Final = 2
 MOST_DIMENSIONS: Final = 4
 MOST_BYTES: Final = 1 << 32
-# magic, version, dtype, dimensions, role, rank, run, sequence, tag, shape, bytes that follow
-_HEADER: Final = struct.Struct("<4sBBBBI16sQQ4QQ")
+# magic, version, dtype, dimensions, role, rank, run, shape, bytes that follow the header
+_KIND: Final = struct.Struct("<4sBBBBQ16s4QQ")
+# a kind, sequence, tag
+_HEADER: Final = struct.Struct(f"<{_KIND.size}sQQ")
+_NUMBERS: Final = struct.Struct("<QQ")
 HEADER_BYTES: Final = _HEADER.size
 
 DTYPES: Final = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8")
@@ -27,13 +30,11 @@ ITEM_BYTES: Final = (4, 8, 2, 2, 8, 4, 1)
 ROLES: Final = ("worker", "server")
 
 
-class Header(NamedTuple):
-    """What a frame says of itself."""
+class Kind(NamedTuple):
+    """What a frame says of itself, but for the two numbers that differ from one to the next."""
 
-    sender: str
     run: bytes
-    sequence: int
-    tag: int
+    sender: str
     dtype: str
     shape: tuple[int, ...]
 
@@ -42,59 +43,67 @@ class Header(NamedTuple):
         return math.prod(self.shape) * ITEM_BYTES[DTYPES.index(self.dtype)]
 
 
-def encode(header: Header) -> bytes:
+def encode(kind: Kind, sequence: int, tag: int) -> bytes:
     """Write a header; the values follow it as they lie in memory. Refuses what nobody accepts."""
-    if header.dtype not in DTYPES or len(header.shape) > MOST_DIMENSIONS:
-        raise WireError(f"{header.dtype} of shape {header.shape} cannot be sent")
-    if header.num_bytes > MOST_BYTES:
-        raise WireError(f"{header.num_bytes} bytes of values, more than {MOST_BYTES}")
-    role, rank = _seat(header.sender)
-    shape = header.shape + (0,) * (MOST_DIMENSIONS - len(header.shape))
-    return _HEADER.pack(
+    shape = kind.shape
+    if kind.dtype not in DTYPES or len(shape) > MOST_DIMENSIONS:
+        raise WireError(f"{kind.dtype} of shape {tuple(shape)} cannot be sent")
+    if kind.num_bytes > MOST_BYTES:
+        raise WireError(f"{kind.num_bytes} bytes of values, more than {MOST_BYTES}")
+    role, rank = _seat(kind.sender)
+    packed = _KIND.pack(
         MAGIC,
         VERSION,
-        DTYPES.index(header.dtype),
-        len(header.shape),
+        DTYPES.index(kind.dtype),
+        len(shape),
         role,
         rank,
-        header.run,
-        header.sequence,
-        header.tag,
+        kind.run,
         *shape,
-        header.num_bytes,
+        *(0,) * (MOST_DIMENSIONS - len(shape)),
+        kind.num_bytes,
     )
+    return _HEADER.pack(packed, sequence, tag)
 
 
-def decode(head: bytes, num_value_bytes: int, run: bytes) -> Header:
-    """Read a header that came with so many bytes of values. Raises only `WireError`."""
-    if len(head) != HEADER_BYTES:
-        raise WireError(f"a header of {len(head)} bytes, not {HEADER_BYTES}")
-    magic, version, dtype, dimensions, role, rank, its_run, sequence, tag, *rest = _HEADER.unpack(
-        head
-    )
-    *shape, length = rest
+def number(frame: bytearray, sequence: int, tag: int) -> None:
+    """Give a frame that was encoded before other numbers, to be sent again."""
+    _NUMBERS.pack_into(frame, _KIND.size, sequence, tag)
+
+
+def decode(head: bytes | memoryview, num_value_bytes: int, run: bytes) -> tuple[Kind, int, int]:
+    """Read what a frame with so many bytes of values begins with: kind, sequence, tag.
+
+    Raises only `WireError`.
+    """
+    if len(head) < HEADER_BYTES:
+        raise WireError(f"{len(head)} bytes, less than a header's {HEADER_BYTES}")
+    packed, sequence, tag = _HEADER.unpack_from(head)
+    kind, num_bytes = _read_kind(packed)
+    if kind.run != run:
+        raise WireError("a frame of another run")
+    if num_bytes != num_value_bytes:
+        raise WireError(f"{num_value_bytes} bytes of values, {num_bytes} announced")
+    return kind, sequence, tag
+
+
+# A run has few kinds of frames, and thousands of each a second. What raises is not kept, so a
+# stranger's damaged frames are looked at each time and displace nothing.
+@lru_cache(maxsize=256)
+def _read_kind(packed: bytes) -> tuple[Kind, int]:
+    """Read and check a kind, and the number of bytes that it announces."""
+    magic, version, dtype, dimensions, role, rank, run, *sizes, num_bytes = _KIND.unpack(packed)
     if magic != MAGIC or version != VERSION:
         raise WireError("not a frame of this version")
-    if its_run != run:
-        raise WireError("a frame of another run")
     if dtype >= len(DTYPES) or role >= len(ROLES) or dimensions > MOST_DIMENSIONS:
         raise WireError("an unknown dtype, role or number of dimensions")
-    header = Header(
-        sender=f"{ROLES[role]}{rank}",
-        run=its_run,
-        sequence=sequence,
-        tag=tag,
-        dtype=DTYPES[dtype],
-        shape=tuple(shape[:dimensions]),
-    )
-    if any(shape[dimensions:]) or header.num_bytes != length:
+    kind = Kind(run, f"{ROLES[role]}{rank}", DTYPES[dtype], tuple(sizes[:dimensions]))
+    if any(sizes[dimensions:]) or kind.num_bytes != num_bytes:
         raise WireError("a shape that does not fit its length")
     # Counted without empty dimensions: one of them must not hide that the others are absurd.
-    if max(length, math.prod(each or 1 for each in header.shape)) > MOST_BYTES:
-        raise WireError(f"a shape of {header.shape}, more than {MOST_BYTES} bytes")
-    if length != num_value_bytes:
-        raise WireError(f"{num_value_bytes} bytes of values, {length} announced")
-    return header
+    if max(num_bytes, math.prod(each or 1 for each in kind.shape)) > MOST_BYTES:
+        raise WireError(f"a shape of {kind.shape}, more than {MOST_BYTES} bytes")
+    return kind, num_bytes
 
 
 @cache

@@ -1,16 +1,22 @@
-"""A channel between processes, over ZeroMQ: one mailbox a seat, one connection a correspondent."""
+"""A channel between processes, over ZeroMQ: one mailbox a seat, one connection a correspondent.
+
+A step of a small model sends and receives thousands of times a second, in processes that share
+their cores and caches, where every call into torch costs ten microseconds. So the way of a small
+message goes through plain memory, and what can be prepared is prepared once.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from functools import cache
+from collections.abc import Callable, Mapping
+from functools import cache, partial
+from time import monotonic
 from typing import TYPE_CHECKING, Final, final
 
 import zmq
 
 from paceline.comm import wire
-from paceline.comm.base import Channel, Finished, Message
+from paceline.comm.base import Channel, Finished, Message, bytes_of
 from paceline.comm.line import SeatLine
 from paceline.errors import WireError
 
@@ -23,6 +29,12 @@ _log = logging.getLogger(__name__)
 # How many messages may wait for a slow receiver before the sender does.
 _WAITING_MESSAGES: Final = 16
 _LINGER_MS: Final = 1000
+# How often a seat looks at its line to the driver: not with every message, which would cost as
+# much as receiving one, and not so seldom that the end of a run waits for it.
+_LOOK_S: Final = 0.05
+# Up to this size header and values are put together and travel as one part, which costs a copy;
+# beyond it the copy costs more than the second part.
+_SMALL_BYTES: Final = 1 << 16
 
 
 @final
@@ -34,107 +46,130 @@ class ZmqChannel(Channel):
         self._addresses = addresses
         self._run = run
         self._line = line
+        self._next_look_s = 0.0
         self._context = zmq.Context()
         self._inbox = self._socket(zmq.PULL)
+        self._inbox.setsockopt(zmq.MAXMSGSIZE, wire.HEADER_BYTES + wire.MOST_BYTES)
         self._inbox.bind(addresses[name])
         self._outboxes: dict[str, zmq.Socket[bytes]] = {}
+        self._drafts: dict[tuple[torch.dtype, torch.Size], tuple[bytearray, memoryview]] = {}
         self._sequence = 0
         self._last_seen: dict[str, int] = {}
-        self._poller = zmq.Poller()
-        self._poller.register(self._inbox, zmq.POLLIN)
-        self._poller.register(line.fileno(), zmq.POLLIN)
 
     def _socket(self, kind: int) -> zmq.Socket[bytes]:
         made = self._context.socket(kind)
         made.set_hwm(_WAITING_MESSAGES)
         made.setsockopt(zmq.LINGER, _LINGER_MS)
+        made.setsockopt(zmq.SNDTIMEO, int(1000 * _LOOK_S))
+        made.setsockopt(zmq.RCVTIMEO, int(1000 * _LOOK_S))
         return made
 
     def send(self, to: str, values: Tensor, tag: int = 0) -> None:
-        values = values.detach().contiguous()
-        header = wire.Header(
-            sender=self.name,
-            run=self._run,
-            sequence=self._sequence,
-            tag=tag,
-            dtype=_dtype_name(values.dtype),
-            shape=tuple(values.shape),
-        )
-        self._sequence += 1
+        values = values.contiguous()
+        parts = (self._head(values, tag), bytes_of(values))
+        self._post(partial(self._outbox(to).send_multipart, parts))
         self.sent_bytes += values.nbytes
-        # ZeroMQ copies: the caller may overwrite the tensor as soon as we return.
-        parts = (wire.encode(header), _memory_of(values))
-        outbox = self._outbox(to)
-        while True:
-            try:
-                outbox.send_multipart(parts, zmq.DONTWAIT, copy=True)
-                return
-            except zmq.Again:
-                self._wait_for_room(outbox)
 
-    def _wait_for_room(self, outbox: zmq.Socket[bytes]) -> None:
-        """Wait until a receiver has taken something, as long as the run goes on."""
-        while not outbox.poll(timeout=100, flags=zmq.POLLOUT):
-            self._line.poll()
-            if self._line.finished:
-                raise Finished
+    def outlet(self, to: str, values: Tensor) -> Callable[[int], None]:
+        if values.nbytes > _SMALL_BYTES:
+            return partial(self.send, to, values)
+        source, num_bytes = bytes_of(values), values.nbytes
+        frame, target = self._draft(values)
+        post = self._outbox(to).send
+
+        def send(tag: int) -> None:
+            target[:] = source
+            wire.number(frame, self._sequence, tag)
+            self._sequence += 1
+            self.sent_bytes += num_bytes
+            try:
+                post(frame)
+            except zmq.Again:
+                self._post(partial(post, frame))
+
+        return send
+
+    def _head(self, values: Tensor, tag: int) -> bytes:
+        kind = wire.Kind(self._run, self.name, _name_of(values.dtype), values.shape)
+        self._sequence += 1
+        return wire.encode(kind, self._sequence - 1, tag)
+
+    def _draft(self, values: Tensor) -> tuple[bytearray, memoryview]:
+        """A frame to write small messages of one kind into: ZeroMQ copies it when it is sent."""
+        key = (values.dtype, values.shape)
+        if key not in self._drafts:
+            frame = bytearray(self._head(values, 0)) + bytes(values.nbytes)
+            self._drafts[key] = frame, memoryview(frame)[wire.HEADER_BYTES :]
+        return self._drafts[key]
 
     def _outbox(self, to: str) -> zmq.Socket[bytes]:
         if to not in self._outboxes:
-            outbox = self._socket(zmq.PUSH)
-            outbox.connect(self._addresses[to])
-            self._outboxes[to] = outbox
+            self._outboxes[to] = self._socket(zmq.PUSH)
+            self._outboxes[to].connect(self._addresses[to])
         return self._outboxes[to]
+
+    def _post(self, send: Callable[[], object]) -> None:
+        """Send a frame, waiting for room as long as the run goes on."""
+        while True:
+            try:
+                send()
+                return
+            except zmq.Again:
+                self._look()
+
+    def _look(self, *, drain: bool = False) -> None:
+        """Look whether the driver said anything.
+
+        Raises `Finished` when the run is over, unless what has arrived is to be read first.
+        """
+        self._next_look_s = monotonic() + _LOOK_S
+        self._line.poll()
+        if self._line.finished and not drain:
+            raise Finished
 
     def receive(self) -> Message:
         while True:
-            # The word that the run is over may have been heard already, while we were sending.
-            ready = dict(self._poller.poll(0 if self._line.finished else None))
-            if self._inbox in ready:
-                message = self._read(self._inbox.recv_multipart(copy=False))
-                if message is not None:
-                    return message
-            elif self._line.finished:
-                raise Finished
-            if self._line.fileno() in ready:
-                self._line.poll()
+            try:
+                frame = self._inbox.recv(copy=False)
+            except zmq.Again:
+                self._look()
+                continue
+            if monotonic() >= self._next_look_s:
+                self._look(drain=True)
+            try:
+                return self._read(frame)
+            except WireError as error:
+                self.dropped += 1
+                _log.warning("dropped a frame: %s", error)
+                if self._line.finished:  # a stranger who never stops does not keep us
+                    raise Finished from None
 
-    def _read(self, parts: list[zmq.Frame]) -> Message | None:
-        import torch
+    def _read(self, frame: zmq.Frame) -> Message:
+        """Take a frame apart: its values follow the header, or are a part of their own."""
+        head = frame.buffer
+        memory = self._rest(frame) if frame.more else head[wire.HEADER_BYTES :]
+        kind, sequence, tag = wire.decode(head, memory.nbytes, self._run)
+        sender = kind.sender
+        # A sender counts its messages up: one that was sent again is taken once.
+        if sequence <= self._last_seen.get(sender, -1):
+            raise WireError(f"message {sequence} of {sender} came again")
+        self._last_seen[sender] = sequence
+        self.received_bytes += memory.nbytes
+        return Message(sender, tag, kind.dtype, kind.shape, memory)
 
-        try:
-            if len(parts) != 2:
-                raise WireError(f"{len(parts)} parts, not two")  # noqa: TRY301
-            head, values = parts
-            header = wire.decode(head.bytes, len(values.buffer), self._run)
-            self._check_new(header)
-        except WireError as error:
-            self.dropped += 1
-            _log.warning("dropped a frame: %s", error)
-            return None
-        self.received_bytes += header.num_bytes
-        dtype = getattr(torch, header.dtype)
-        if not header.num_bytes:
-            return Message(header.sender, header.tag, torch.empty(header.shape, dtype=dtype))
-        flat = torch.frombuffer(bytearray(values.buffer), dtype=dtype)
-        return Message(header.sender, header.tag, flat.view(header.shape))
-
-    def _check_new(self, header: wire.Header) -> None:
-        """A sender counts its messages up: one that was sent again is taken once."""
-        if header.sequence <= self._last_seen.get(header.sender, -1):
-            raise WireError(f"message {header.sequence} of {header.sender} came again")
-        self._last_seen[header.sender] = header.sequence
+    def _rest(self, frame: zmq.Frame) -> memoryview:
+        """Take the part that has the values of a large message."""
+        parts = [frame]
+        while parts[-1].more:
+            parts.append(self._inbox.recv(copy=False))
+        if len(parts) != 2 or len(frame) != wire.HEADER_BYTES:
+            raise WireError(f"{len(parts)} parts, the first of {len(frame)} bytes")
+        return parts[1].buffer
 
     def close(self) -> None:
         self._context.destroy(linger=_LINGER_MS)
 
 
 @cache
-def _dtype_name(dtype: torch.dtype) -> str:
+def _name_of(dtype: torch.dtype) -> str:
     return str(dtype).removeprefix("torch.")
-
-
-def _memory_of(values: Tensor) -> memoryview:
-    import torch
-
-    return values.view(-1).view(torch.uint8).numpy().data

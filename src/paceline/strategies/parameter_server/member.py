@@ -36,7 +36,8 @@ class PsMember(Member):
         self._staleness: Counter[int] = Counter()
         self._must_wait = False
         self._rows: Tensor | None = None
-        self._link = _link(place, chunk_bytes, rules)
+        self._link = _link(place, chunk_bytes, rules)  # which may move the replica
+        self._gradients = self.replica.gradients.numpy()
 
     def begin(self, *, last: bool) -> None:
         del last
@@ -46,9 +47,7 @@ class PsMember(Member):
 
     def exchange(self, *, last: bool) -> bool:
         flags = LAST if last else 0
-        # One sum is far cheaper than looking at each value; a sum of finite values that is not
-        # finite itself comes from values so large that they are as good as infinite.
-        if not math.isfinite(self.replica.gradients.sum().item()):
+        if not self._is_finite():
             flags |= REFUSED
         touched = self._touched()
         if touched is not None and not math.isfinite(touched.gradients.sum().item()):
@@ -60,6 +59,16 @@ class PsMember(Member):
         self.global_steps = answer.version
         self._must_wait = bool(answer.flags & WAIT)
         return bool(answer.flags & LAST)
+
+    def _is_finite(self) -> bool:
+        """Whether the gradients can be applied; so large that their squares overflow, they cannot.
+
+        One product is far cheaper than looking at each value, and numpy's than torch's.
+        """
+        try:
+            return math.isfinite(self._gradients.dot(self._gradients))
+        except RuntimeWarning:  # numpy's word for an overflow, where warnings are errors
+            return False
 
     def pull(self, rows: Tensor) -> None:
         assert self.replica.table is not None

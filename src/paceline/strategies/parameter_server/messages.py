@@ -7,12 +7,12 @@ and that many chunks a worker.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final, final
 
 import torch
 
-from paceline.comm.base import Message
+from paceline.comm.base import Message, bytes_of
 from paceline.strategies.base import Place
 from paceline.strategies.parameter_server.cuts import Chunk, server_part, stops_of
 from paceline.strategies.parameter_server.link import (
@@ -53,9 +53,14 @@ def unpack(tag: int) -> tuple[int, int, int]:
 class _Correspondent:
     """What a worker knows of one server."""
 
-    def __init__(self, chunks: list[Chunk]) -> None:
+    def __init__(self, chunks: list[Chunk], place: Place) -> None:
         self.name = f"server{chunks[0].server}"
-        self.chunks = chunks
+        replica, channel = place.replica, place.channel
+        gradients = [replica.gradients[each.start : each.stop] for each in chunks]
+        self.outlets = [channel.outlet(self.name, each) for each in gradients]
+        self.num_bytes = [each.nbytes for each in gradients]
+        self.empty = channel.outlet(self.name, replica.gradients[:0])
+        self.parameters = [bytes_of(replica.parameters[each.start : each.stop]) for each in chunks]
         self.num_sent = 0
         self.num_due = 0
         self.version = 0
@@ -71,9 +76,9 @@ class MessageWorkerLink(WorkerLink):
     def __init__(self, place: Place, chunks: list[list[Chunk]]) -> None:
         self._replica = place.replica
         self._channel = place.channel
-        self._servers = [_Correspondent(each) for each in chunks]
+        self._servers = [_Correspondent(each, place) for each in chunks]
         self._by_name = {each.name: each for each in self._servers}
-        self._nothing = place.replica.gradients[:0]
+        self._num_due = 0
         self._pulled: dict[str, Tensor] = {}
         self._ahead: Tensor | None = None
 
@@ -82,22 +87,25 @@ class MessageWorkerLink(WorkerLink):
             self._send_rows(touched)
         for server in self._servers:
             server.num_sent = 0
-        while any(each.num_due or each.num_sent < len(each.chunks) for each in self._servers):
-            for server in self._servers:
+            self._send_what_may_go(server, flags)
+        while self._num_due:
+            server = self._take(self._channel.receive())
+            if server.num_sent < len(server.outlets):
                 self._send_what_may_go(server, flags)
-            self._take(self._channel.receive())
         return self._answer()
 
     def _send_what_may_go(self, server: _Correspondent, flags: int) -> None:
-        is_empty = flags & (PULL | REFUSED)
-        while server.num_sent < len(server.chunks) and server.num_due < WINDOW:
-            chunk = server.chunks[server.num_sent]
-            gradient = self._replica.gradients[chunk.start : chunk.stop]
-            values = self._nothing if is_empty else gradient
-            self._channel.send(server.name, values, pack(server.base_version, chunk.index, flags))
-            self.sent_bytes += values.nbytes
+        while server.num_sent < len(server.outlets) and server.num_due < WINDOW:
+            index = server.num_sent
+            tag = pack(server.base_version, index, flags)
+            if flags & (PULL | REFUSED):
+                server.empty(tag)
+            else:
+                server.outlets[index](tag)
+                self.sent_bytes += server.num_bytes[index]
             server.num_sent += 1
             server.num_due += 1
+            self._num_due += 1
 
     def _send_rows(self, touched: Touched) -> None:
         """Send each server its rows, then their gradients: they come before the chunks do."""
@@ -145,31 +153,29 @@ class MessageWorkerLink(WorkerLink):
         pulled, self._pulled = self._pulled, {}
         return torch.cat([pulled[server.name] for server in self._servers])
 
-    def _take(self, message: Message) -> None:
+    def _take(self, message: Message) -> _Correspondent:
         server = self._by_name[message.sender]
         version, index, flags = unpack(message.tag)
+        self.received_bytes += message.memory.nbytes
         if flags & ROWS:
             self._pulled[message.sender] = message.values
             server.rows_version = version
-            self.received_bytes += message.values.nbytes
-            return
-        chunk = server.chunks[index]
-        self._replica.parameters[chunk.start : chunk.stop].copy_(message.values)
-        self.received_bytes += message.values.nbytes
+            return server
+        server.parameters[index][:] = message.memory
         if not flags & RELEASE:
             server.num_due -= 1
-        if index == len(server.chunks) - 1:
+            self._num_due -= 1
+        if index == len(server.parameters) - 1:
             server.version, server.flags = version, flags
+        return server
 
     def _answer(self) -> Answer:
-        first = self._servers[0]
-        flags = first.flags & ~WAIT
-        if any(each.flags & WAIT for each in self._servers):
-            flags |= WAIT
-        grown = max(each.version - each.base_version for each in self._servers)
+        flags, grown = self._servers[0].flags & ~WAIT, 0
         for each in self._servers:
+            flags |= each.flags & WAIT
+            grown = max(grown, each.version - each.base_version)
             each.base_version = each.version
-        return Answer(first.version, flags, grown - 1)
+        return Answer(self._servers[0].version, flags, grown - 1)
 
     def await_release(self) -> Answer:
         while any(each.flags & WAIT for each in self._servers):
@@ -185,8 +191,11 @@ class MessageServerLink(ServerLink):
         self._channel = place.channel
         self._chunks = chunks
         self.changes = [0] * len(chunks)
-        self._ranks = {f"worker{rank}": rank for rank in range(place.num_workers)}
+        self._names = [f"worker{rank}" for rank in range(place.num_workers)]
+        self._ranks = {name: rank for rank, name in enumerate(self._names)}
         self._dtype = place.replica.parameters.dtype
+        self._dtype_name = str(self._dtype).removeprefix("torch.")
+        self._outlets: dict[tuple[int, int], Callable[[int], None]] = {}
         self._table = place.replica.table
         self._part = slice(0, 0)
         if self._table is not None:
@@ -248,19 +257,19 @@ class MessageServerLink(ServerLink):
         return torch.zeros(num_rows, width, dtype=dtype)
 
     def answer_rows(self, worker: int, values: Tensor, version: int) -> None:
-        self._channel.send(f"worker{worker}", values, pack(version, 0, ROWS))
+        self._channel.send(self._names[worker], values, pack(version, 0, ROWS))
 
     def _read(self, message: Message) -> Arrival | None:
         """Take only what fits: another dtype, length or chunk is not for us."""
         version, index, flags = unpack(message.tag)
         rank = self._ranks.get(message.sender)
-        if rank is None or index >= len(self._chunks) or message.values.dtype != self._dtype:
+        if rank is None or index >= len(self._chunks) or message.dtype != self._dtype_name:
             return None
         chunk = self._chunks[index]
         expected = 0 if flags & (PULL | REFUSED) else chunk.stop - chunk.start
-        if message.values.shape != (expected,):
+        if message.shape != (expected,):
             return None
-        if index < len(self._chunks) - 1 or flags & PULL:
+        if index < len(self._chunks) - 1 or flags & PULL or self._table is None:
             return Arrival(rank, chunk, flags, version, message.values)
         rows = self._touched.pop(rank, [])
         touched = rows if len(rows) == 2 else (None, None)
@@ -269,4 +278,8 @@ class MessageServerLink(ServerLink):
     def answer(
         self, worker: int, chunk: Chunk, parameters: Tensor, version: int, flags: int
     ) -> None:
-        self._channel.send(f"worker{worker}", parameters, pack(version, chunk.index, flags))
+        outlet = self._outlets.get((worker, chunk.index))
+        if outlet is None:
+            outlet = self._channel.outlet(self._names[worker], parameters)
+            self._outlets[worker, chunk.index] = outlet
+        outlet(pack(version, chunk.index, flags))
