@@ -15,7 +15,7 @@ class TestRing(StrategyConformance):
 
 class TestRingInSmallBuckets(StrategyConformance):
     strategy = Ring(bucket_bytes=100, check_every=7)
-    clusters = (Inline(), Local(), Local(transport="zmq"))
+    clusters = (Inline(), Local(transport="zmq"))
     must_equal_single = True
 
 

@@ -33,7 +33,8 @@ def expected(num_ranks: int, size: int, dtype: torch.dtype) -> torch.Tensor:
 def sum_everything(all_reduce: AllReduce) -> None:
     rank, num_ranks = all_reduce.rank, all_reduce.num_ranks
     for dtype in DTYPES:
-        for size in SIZES if dtype is torch.float32 else SIZES[:5]:
+        large_too = dtype is torch.float32 and num_ranks <= 3  # the others take no other path
+        for size in SIZES if large_too else SIZES[:5]:
             values = whole_numbers(rank, size, dtype)
             all_reduce.reduce(values)
             total = expected(num_ranks, size, dtype)
