@@ -6,6 +6,7 @@ import contextlib
 import os
 import secrets
 import signal
+import socket
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -41,12 +42,9 @@ class _Ranks:
     names: list[str]
     hosts: list[list[str]]
     holdings: Mapping[str, Holdings]
+    addresses: dict[str, str]
     key: bytes
     room_bytes: int
-
-    @property
-    def addresses(self) -> dict[str, str]:
-        return {name: f"ipc://@paceline-{self.key.hex()}-{name}" for name in self.names}
 
     def make(self, rank: int, line: SeatLine) -> AllReduce:
         if self.kind == "shared":
@@ -71,20 +69,36 @@ class _Ranks:
         return ZmqChannel(self.names[rank], self.addresses, self.key, line)
 
 
-def reduce_together(kind: Kind, num_ranks: int, body: Body, *, room_bytes: int = 0) -> list[Any]:
+def reduce_together(
+    kind: Kind, num_ranks: int, body: Body, *, room_bytes: int = 0, tcp: bool = False
+) -> list[Any]:
     """Have so many processes do the same with an all-reduce of a kind; returns their answers.
 
-    When one fails or dies the others are told, as the driver of a run would tell them.
+    Messages go through sockets of this machine, or over TCP on loopback. When a rank fails or dies
+    the others are told, as the driver of a run would tell them.
     """
     names = [f"worker{rank}" for rank in range(num_ranks)]
     hosts = [
         names[start : start + _RANKS_PER_HOST] for start in range(0, num_ranks, _RANKS_PER_HOST)
     ]
     holdings = make_holdings(names)
-    ranks = _Ranks(kind, names, hosts, holdings, secrets.token_bytes(16), room_bytes)
+    key = secrets.token_bytes(16)
+    addresses = {name: f"ipc://@paceline-{key.hex()}-{name}" for name in names}
+    if tcp:
+        addresses = dict(zip(names, _loopback_addresses(num_ranks), strict=True))
+    ranks = _Ranks(kind, names, hosts, holdings, addresses, key, room_bytes)
     started = [_fork(ranks, rank, body) for rank in range(num_ranks)]
     close_holdings(holdings)
     return _collect(started)
+
+
+def _loopback_addresses(count: int) -> list[str]:
+    """Ports that nobody used a moment ago."""
+    holders = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
+    addresses = [f"tcp://127.0.0.1:{each.getsockname()[1]}" for each in holders]
+    for each in holders:
+        each.close()
+    return addresses
 
 
 def _fork(ranks: _Ranks, rank: int, body: Body) -> tuple[int, Line]:
