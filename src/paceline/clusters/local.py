@@ -18,7 +18,7 @@ class Local(Cluster):
     """One process a seat, on this machine."""
 
     transport: Literal["shared", "zmq"] = "shared"
-    """How parameters and gradients travel: through shared memory, or as messages through sockets."""
+    """How parameters and gradients travel: by shared memory, or as messages through sockets."""
 
     @property
     def name(self) -> str:
