@@ -49,13 +49,14 @@ class LogisticCriteo(SparseLogisticFiles):
         if self.source == "generated":
             generated = self._generated()
             return generated.train, generated.test
-        if self.train is None:
+        train, test = self.given()
+        if train is None:
             reason = (
                 "must be given: a file of Criteo's rows, a folder of them, or one that `paceline "
                 "data convert` wrote; or workload.source=generated for rows of the same shape"
             )
             raise SpecError([Problem("workload.train", None, reason)])
-        return self.train, self.test
+        return train, test
 
     def supply(self) -> Supply:
         if self.source == "generated":
@@ -64,7 +65,9 @@ class LogisticCriteo(SparseLogisticFiles):
         if self.train is None:
             remedy = "--set workload.train=FILE, or workload.source=generated"
             return Supply(data="Criteo's rows, a file of yours", remedy=remedy)
-        return Supply(data=str(self.train), here="yes" if self.train.exists() else "no")
+        return Supply(
+            data=str(self.train), here="yes" if self.train.expanduser().exists() else "no"
+        )
 
     def example(self) -> Batch:
         import torch
@@ -75,8 +78,9 @@ class LogisticCriteo(SparseLogisticFiles):
     def num_weights(self) -> int:
         from paceline.workloads.data.sparse import binary
 
-        if self.num_features is None and self.train and binary.is_converted(self.train):
-            known = binary.described(self.train)
+        train, _ = self.given()
+        if self.num_features is None and train and binary.is_converted(train):
+            known = binary.described(train)
             if known.coding == "vocabulary" and known.num_features is not None:
                 return known.num_features
         return self.num_features or NUM_FEATURES

@@ -30,16 +30,19 @@ class LogisticLibsvm(SparseLogisticFiles):
         return "logistic-libsvm"
 
     def paths(self) -> tuple[Path, Path | None]:
-        if self.train is None:
+        train, test = self.given()
+        if train is None:
             reason = "must be given: a libsvm file, or a folder that `paceline data convert` wrote"
             raise SpecError([Problem("workload.train", None, reason)])
-        return self.train, self.test
+        return train, test
 
     def supply(self) -> Supply:
         if self.train is None:
             remedy = "--set workload.train=FILE"
             return Supply(data="libsvm rows, a file of yours", remedy=remedy)
-        return Supply(data=str(self.train), here="yes" if self.train.exists() else "no")
+        return Supply(
+            data=str(self.train), here="yes" if self.train.expanduser().exists() else "no"
+        )
 
     def num_weights(self) -> int:
         if self.num_features is not None:

@@ -54,6 +54,11 @@ class SparseLogisticFiles(Workload, ABC):
     def paths(self) -> tuple[Path, Path | None]:
         """Say where training and test rows are; the latter None: among the former."""
 
+    def given(self) -> tuple[Path | None, Path | None]:
+        """Give the user's own paths, `~` resolved."""
+        train, test = (path and path.expanduser() for path in (self.train, self.test))
+        return train, test
+
     def origin(self, own: str) -> str:
         """Say where rows come from; `own` is what their files say."""
         return own

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from paceline.errors import DataError
-from paceline.workloads.data.sparse import binary, convert, example_writer, features, notes, text
+from paceline.workloads.data.sparse import binary, convert, example_writer, features, files, text
 from paceline.workloads.data.sparse import tfrecord as tfrecord_module
 from paceline.workloads.data.sparse.binary import Description
 from paceline.workloads.data.sparse.convert import VOCABULARY
@@ -157,7 +157,9 @@ def test_a_conversion_that_was_interrupted_goes_on_where_it_ended(numbering, aft
     with pytest.raises(KeyboardInterrupt):
         converted(path, cut, interrupt, numbering=numbering)
     assert not binary.is_converted(cut)
-    noted = json.loads((cut / notes.NOTES).read_text())["written"]["num_blocks"]
+    with pytest.raises(DataError, match="a conversion that was not finished; start it again"):
+        files.found(cut)
+    noted = json.loads((cut / binary.NOTES).read_text())["written"]["num_blocks"]
     assert noted == after - after % 2
     with next(cut.glob("*.u4")).open("ab") as file:
         file.write(b"half a row")  # killed in the middle of a write

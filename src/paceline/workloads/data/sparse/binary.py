@@ -18,6 +18,7 @@ from paceline.errors import DataError
 from paceline.workloads.data.sparse.examples import Array, Examples
 
 DESCRIPTION = "rows.json"
+NOTES = "conversion.json"  # how far a conversion got
 _FORMAT = "paceline-rows"
 _VERSION = 1
 MATRIX_FILES: dict[str, np.dtype[Any]] = {"rows.u4": np.dtype("<u4")}

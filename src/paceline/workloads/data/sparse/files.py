@@ -14,6 +14,7 @@ from pathlib import Path
 from paceline.errors import DataError
 from paceline.workloads.data.catalogue import default_data_dir
 from paceline.workloads.data.sources.base import Progress
+from paceline.workloads.data.sparse.binary import NOTES
 from paceline.workloads.data.sparse.rowfile import RowFile
 from paceline.workloads.data.sparse.text import GzipText, PlainText, is_gzip
 from paceline.workloads.data.sparse.tfrecord import TfRecords, begins_like_one
@@ -25,6 +26,8 @@ _HEAD_BYTES = 16
 
 def found(path: Path) -> list[Path]:
     """The files that a path means: itself, those of a folder, or those that a pattern matches."""
+    if (path / NOTES).exists():
+        raise DataError(f"{path}: a conversion that was not finished; start it again")
     if path.is_dir():
         inside = sorted(each for each in path.iterdir() if each.is_file())
         files = [each for each in inside if not each.name.startswith((".", "_"))]

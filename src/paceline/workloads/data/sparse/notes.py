@@ -9,13 +9,12 @@ from pathlib import Path
 from typing import Any, final
 
 from paceline.errors import DataError
-from paceline.workloads.data.sparse.binary import Coding, Kind
+from paceline.workloads.data.sparse.binary import NOTES, Coding, Kind
 from paceline.workloads.data.sparse.features import NUM_COLUMNS
 from paceline.workloads.data.sparse.reading import BadRows
 from paceline.workloads.data.sparse.rowfile import RowFile
 from paceline.workloads.data.sparse.writing import Written
 
-NOTES = "conversion.json"
 _REMEDY = "remove it, or name another folder"
 
 

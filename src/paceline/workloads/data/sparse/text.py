@@ -17,7 +17,7 @@ from paceline.workloads.data.stream import Block
 _BLOCK_BYTES = 1 << 20
 _MOST_LINE_BYTES = 1 << 26
 # Who shuffles a window of rows asks for its blocks in any order, but not further apart than this.
-_MOST_PASSED = 128
+_MOST_PASSED = 80
 _GZIP_MAGIC = b"\x1f\x8b"
 
 
