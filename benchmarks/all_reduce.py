@@ -94,7 +94,7 @@ def _time_calls(num_values: int, iterations: int, in_place: bool, all_reduce: Al
     values = torch.zeros(num_values)
     if in_place:
         values = all_reduce.allocate(num_values, torch.float32)
-    seconds = []
+    seconds: list[float] = []
     for number in range(iterations + iterations // 10 + 1):
         if number == iterations // 10:
             all_reduce.gather(0)  # a barrier
