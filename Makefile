@@ -9,7 +9,7 @@ PEERS_PIP := $(PEERS)/pip --disable-pip-version-check install --quiet
 REPEAT ?= 3
 ONLY ?=
 
-.PHONY: demo test check bench bench-peers clean
+.PHONY: demo test test-thorough check bench bench-peers clean
 
 demo: .venv/.installed ## train on the embedded data in every way there is, end in a table
 	$(BIN)/paceline run logistic-mnist $(DEMO)
@@ -22,6 +22,9 @@ demo: .venv/.installed ## train on the embedded data in every way there is, end 
 
 test: .venv/.installed-dev ## all tests
 	$(BIN)/pytest
+
+test-thorough: .venv/.installed-dev ## all tests, and those that show the same in other numbers
+	$(BIN)/pytest -m ""
 
 check: .venv/.installed-dev ## style, types, and which module may import which
 	$(BIN)/ruff format --check .

@@ -1,5 +1,7 @@
 """Ring and DDP pass the suite of all strategies."""
 
+import pytest
+
 from paceline.clusters.inline import Inline
 from paceline.clusters.local import Local
 from paceline.strategies.all_reduce.describe import Ddp, Ring
@@ -23,6 +25,7 @@ class TestRingOfRealModels(EqualsSingle):
     strategy = Ring()
 
 
+@pytest.mark.thorough  # of torch's engine; what is ours of it has tests of its own
 class TestDdp(StrategyConformance):
     strategy = Ddp(bucket_bytes=100)
     clusters = (Local(),)

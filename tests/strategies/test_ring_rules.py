@@ -15,7 +15,7 @@ from paceline.strategies.all_reduce.describe import Ddp, Ring
 from paceline.strategies.all_reduce.slots import Slots
 from paceline.strategies.local import Single
 from paceline.strategies.parameter_server.describe import PsSync
-from paceline.testing import Moons
+from paceline.testing import Moons, Poisoned
 from paceline.testing.strategies import assert_parameters_close
 from paceline.workloads.synthetic import Synthetic
 from tests.strategies.odd_workloads import Branching, Broken, Drifting, OwnMind, Slow, Twice
@@ -93,6 +93,28 @@ def test_ring_equals_ps_sync_and_single(cluster, tmp_path):
     ours, served, single = (paceline.run(each, out=tmp_path) for each in (ring, server, alone))
     assert_parameters_close(ours, served, tolerance=1e-9)
     assert_parameters_close(ours, single, tolerance=1e-9)
+
+
+def test_ddp_equals_single_and_repeats(tmp_path):
+    adam = Adam(lr=0.01)
+    spec = spec_of(Ddp(bucket_bytes=100), optimizer=adam)
+    once, again = paceline.run(spec, out=tmp_path), paceline.run(spec, out=tmp_path)
+    alone = spec_of(Single(), cluster=Inline(), num_workers=1, batch=24, optimizer=adam)
+    assert_parameters_close(once, again, tolerance=0.0)
+    assert_parameters_close(once, paceline.run(alone, out=tmp_path), tolerance=1e-9)
+
+
+def test_ddp_names_the_worker_that_dies(tmp_path):
+    poisoned = Poisoned(way="die")
+    spec = spec_of(Ddp(), workload=poisoned, worker_steps=None, epochs=1)
+    with pytest.raises(SeatFailed, match=r"worker\d failed: killed by signal 9"):
+        paceline.run(spec, out=tmp_path)
+
+
+def test_ddp_ends_for_all_when_the_time_is_up(tmp_path):
+    spec = spec_of(Ddp(), worker_steps=None, seconds=0.5)
+    result = paceline.run(spec, out=tmp_path)
+    assert len({worker.worker_steps for worker in result.workers}) == 1
 
 
 @pytest.mark.parametrize("cluster", [Local(), ZMQ], ids=str)
