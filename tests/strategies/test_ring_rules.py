@@ -184,10 +184,11 @@ def test_a_loss_that_is_back_propagated_twice_is_an_error(tmp_path):
 
 
 @pytest.mark.parametrize("strategy", [Ring(), Ddp()], ids=lambda each: each.name)
-def test_a_table_of_rows_is_refused_in_words(strategy, tmp_path):
-    sparse = spec_of(strategy, workload=Synthetic(features=100))
-    with pytest.raises(SeatFailed, match="the workload has a table of rows"):
-        paceline.run(sparse, out=tmp_path)
+def test_a_table_of_rows_is_held_whole_by_every_worker(strategy, tmp_path):
+    fields = {"workload": Synthetic(features=100), "optimizer": Sgd(lr=0.1)}
+    ours = paceline.run(spec_of(strategy, **fields), out=tmp_path)
+    alone = spec_of(Single(), cluster=Inline(), num_workers=1, batch=24, **fields)
+    assert_parameters_close(ours, paceline.run(alone, out=tmp_path), tolerance=1e-9)
 
 
 def test_ddp_wants_processes():

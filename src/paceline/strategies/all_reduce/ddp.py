@@ -16,7 +16,6 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from paceline.optim import Update
-from paceline.strategies.all_reduce.checks import check_no_table
 from paceline.strategies.all_reduce.slots import Slots
 from paceline.strategies.all_reduce.timing import Timing
 from paceline.strategies.base import Member, Place
@@ -34,7 +33,6 @@ class DdpMember(Member):
     """Joins a process group, wraps the model, and applies the averaged gradients."""
 
     def __init__(self, place: Place, bucket_bytes: int) -> None:
-        check_no_table(place.replica, "ddp")
         self.replica = place.replica
         self.global_steps: int = 0
         self._bucket_bytes = bucket_bytes

@@ -1,4 +1,4 @@
-"""What all-reduce strategies make sure of: a model they can keep, and workers that stay equal."""
+"""Workers that must stay equal are compared."""
 
 from __future__ import annotations
 
@@ -7,20 +7,10 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from paceline.comm.allreduce.base import AllReduce
-from paceline.errors import Diverged, Problem, SpecError
+from paceline.errors import Diverged
 
 if TYPE_CHECKING:
     from torch import Tensor
-
-    from paceline.replica import Replica
-
-
-def check_no_table(replica: Replica, strategy: str) -> None:
-    """Refuse a model with a table of rows: nobody would keep it."""
-    if replica.table is not None:
-        reason = "the workload has a table of rows, which a worker or a parameter server keeps"
-        choices = ("single", "solo", "ps-async", "ps-sync", "ps-ssp")
-        raise SpecError([Problem("strategy", strategy, reason, choices)])
 
 
 def check_equal(all_reduce: AllReduce, parameters: Tensor, num_steps: int) -> None:
