@@ -42,7 +42,12 @@ def main() -> None:
         results = []
         for seed in SEEDS:
             spec = paceline.RunSpec(
-                workload=workload, batch=batch, epochs=epochs, optimizer=optimizer, seed=seed
+                workload=workload,
+                batch=batch,
+                epochs=epochs,
+                optimizer=optimizer,
+                seed=seed,
+                threads=1,
             )
             with tempfile.TemporaryDirectory() as out:
                 results.append(paceline.run(spec, out=out))
