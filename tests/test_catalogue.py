@@ -77,11 +77,14 @@ def test_a_name_is_needed(table: dict[str, Any]):
     assert problem.choices == tuple(WORKLOADS.entries)
 
 
+MUST_BE_GIVEN = {"imagefolder": {"folder": "pictures"}, "logistic-libsvm": {"train": "rows.svm"}}
+
+
 @pytest.mark.parametrize(
     ("part", "name"), [(part, name) for part in PARTS for name in PARTS[part].entries]
 )
 def test_every_built_in_is_found_by_its_name_and_gives_it_back(part: str, name: str):
-    made = PARTS[part].build({"name": name})
+    made = PARTS[part].build({"name": name, **MUST_BE_GIVEN.get(name, {})})
     assert made.name == name
     assert PARTS[part].build(made.table()) == made
 
