@@ -77,7 +77,7 @@ def test_a_name_is_needed(table: dict[str, Any]):
     assert problem.choices == tuple(WORKLOADS.entries)
 
 
-MUST_BE_GIVEN = {"imagefolder": {"folder": "pictures"}, "logistic-libsvm": {"train": "rows.svm"}}
+MUST_BE_GIVEN = {"imagefolder": {"folder": "pictures"}}
 
 
 @pytest.mark.parametrize(

@@ -312,7 +312,7 @@ def test_inline_uses_as_many_threads_as_asked_for_and_puts_it_back(tmp_path):
 
     spec = paceline.RunSpec(workload=Looks(), cluster=Inline(), steps=1, threads=before + 1)
     paceline.run(spec, out=tmp_path)
-    assert seen == [before + 1]
+    assert set(seen) == {before + 1}
     assert torch.get_num_threads() == before
 
 

@@ -40,7 +40,8 @@ import tomllib
 from paceline.spec import PARTS, RunSpec
 for part in PARTS:
     for name in PARTS[part].entries:
-        PARTS[part].build({"name": name})
+        must_be_given = {"imagefolder": {"folder": "pictures"}}.get(name, {})
+        PARTS[part].build({"name": name, **must_be_given})
 spec = RunSpec.from_table({"workload": "lenet-mnist", "strategy": "solo", "num_workers": 2})
 spec.check_data()
 assert RunSpec.from_table(tomllib.loads(spec.toml())) == spec

@@ -17,6 +17,10 @@ class Noted(Strategy):
 
     ahead: bool = False
 
+    @property
+    def moves_rows(self) -> bool:
+        return True
+
     def join(self, place):
         return _Noted(Single().join(place), self.ahead)
 
