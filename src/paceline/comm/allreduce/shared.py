@@ -32,7 +32,7 @@ _SMALL_BYTES: Final = 1 << 17
 # A slice is added up in blocks that stay in the processor's cache between reading and writing.
 _BLOCK_BYTES: Final = 1 << 17
 # Others are often about to arrive: let them have the processor a few times before sleeping.
-_YIELDS: Final = 3
+_YIELDS: Final = 300
 # How long a rank sleeps before it looks whether the run goes on.
 _PATIENCE_MS: Final = 20
 
