@@ -3,8 +3,8 @@
     python benchmarks/ring.py [--repetitions 5] [--only TEXT]
 
 Worker steps a second of `ring` over those of `solo` with as many workers, in turn; updates a
-second of `ring` over those of `ddp`; then what one all-reduce costs each rank, as there are more
-ranks than cores.
+second of `ring` over those of `ddp`; then the processor time that one all-reduce costs each rank, as
+there are more ranks than cores.
 """
 
 from __future__ import annotations
@@ -32,24 +32,25 @@ NUM_VALUES = 7850
 NUM_CALLS = 1000
 
 
-def seconds_a_call(all_reduce: AllReduce) -> float:
+def processor_s_a_call(all_reduce: AllReduce) -> float:
     """What each rank does: sum a vector of the size of the logistic regression, many times."""
     import torch
 
     values = torch.zeros(NUM_VALUES)
     for _ in range(100):
         all_reduce.reduce(values)
-    began_s = time.perf_counter()
+    began_s = time.process_time()
     for _ in range(NUM_CALLS):
         all_reduce.reduce(values)
-    return (time.perf_counter() - began_s) / NUM_CALLS
+    return (time.process_time() - began_s) / NUM_CALLS
 
 
 def compare_ranks(repetitions: int) -> None:
-    """Print how the cost of a call grows with the number of ranks, the cores staying the same."""
+    """Print how a rank's processor time for a call grows with the number of ranks."""
     costs = {
         num_ranks: [
-            max(reduce_together("shared", num_ranks, seconds_a_call)) for _ in range(repetitions)
+            statistics.mean(reduce_together("shared", num_ranks, processor_s_a_call))
+            for _ in range(repetitions)
         ]
         for num_ranks in (2, 4, 8)
     }
@@ -57,7 +58,7 @@ def compare_ranks(repetitions: int) -> None:
         middle = statistics.median(seconds)
         growth = middle / statistics.median(costs[2])
         print(
-            f"31 KB among {num_ranks} ranks: {1e6 * middle:.0f} µs "
+            f"31 KB among {num_ranks} ranks: {1e6 * middle:.0f} µs of each rank's processor time "
             f"({1e6 * min(seconds):.0f} to {1e6 * max(seconds):.0f}, n={repetitions}), "
             f"{growth:.2f} times as much as among 2 ({num_ranks / 2:g} is linear)",
             flush=True,
