@@ -3,8 +3,8 @@
     python benchmarks/ring.py [--repetitions 5] [--only TEXT]
 
 Worker steps a second of `ring` over those of `solo` with as many workers, in turn; updates a
-second of `ring` over those of `ddp`; then the processor time that one all-reduce costs each rank, as
-there are more ranks than cores.
+second of `ring` over those of `ddp`; then the processor time that one all-reduce costs each rank,
+as there are more ranks than cores.
 """
 
 from __future__ import annotations
