@@ -31,6 +31,7 @@ class PsMember(Member):
         self.replica = place.replica
         # Where memory is shared, a row is read from where it lies when it is needed.
         self.fetches_ahead = prefetch and place.host is None
+        self.starts = place.rank < rules.num_starters(place.num_workers, place.most_steps)
         self.global_steps: int = 0
         self._num_refused = 0
         self._staleness: Counter[int] = Counter()
