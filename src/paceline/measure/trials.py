@@ -8,7 +8,6 @@ import signal
 import subprocess
 import warnings
 from collections.abc import Callable
-from pathlib import Path
 
 from paceline import linux
 
@@ -49,20 +48,11 @@ def _act_and_exit(action: Callable[[], None], writer: int) -> None:
         os._exit(1)
 
 
-def enter_user_namespace() -> None:
-    user, group = os.geteuid(), os.getegid()
-    linux.unshare(linux.CLONE_NEWUSER)
-    # Root inside: tc would lose its rights at exec under any other number.
-    Path("/proc/self/setgroups").write_text("deny")
-    Path("/proc/self/uid_map").write_text(f"0 {user} 1")
-    Path("/proc/self/gid_map").write_text(f"0 {group} 1")
-
-
 def _enter_namespace(flag: int) -> None:
     try:
         linux.unshare(flag)
     except PermissionError:
-        enter_user_namespace()
+        linux.become_root_inside()
         linux.unshare(flag)
 
 
