@@ -45,6 +45,13 @@ class Place:
         """Messages to and from the other seats, by name: `worker0`, `server0`."""
         return self.open_channel()
 
+    def counted(self) -> Mapping[str, int]:
+        """Give what the channel has counted, if anybody opened it."""
+        if "channel" not in self.__dict__:
+            return {}
+        channel = self.channel
+        return {"dropped_frames": channel.dropped, "rejected_peers": channel.rejected}
+
     def close(self) -> None:
         """Close the channel, if anybody opened it."""
         if "channel" in self.__dict__:
