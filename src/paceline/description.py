@@ -40,11 +40,33 @@ def parse_bytes(value: object) -> object:
         return value
 
 
+def parse_rate(value: object) -> object:
+    """Turn "1gbit" or "2.5 Mbit" into bits a second; leave anything else to the type check."""
+    return _scaled(value, {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9})
+
+
+def parse_duration(value: object) -> object:
+    """Turn "5ms" into seconds; leave anything else to the type check."""
+    return _scaled(value, {"s": 1.0, "ms": 1e-3, "us": 1e-6})
+
+
+def _scaled(value: object, units: Mapping[str, float]) -> object:
+    match = re.fullmatch(r"\s*([\d_.]+)\s*([a-z]+)\s*", str(value).lower())
+    if match is None or match[2] not in units:
+        return value
+    try:
+        return float(match[1]) * units[match[2]]
+    except ValueError:
+        return value
+
+
 Count = Annotated[int, Ge(1)]
 NotNegativeInt = Annotated[int, Ge(0)]
 Positive = Annotated[float, Gt(0), AllowInfNan(allow_inf_nan=False)]
 NotNegative = Annotated[float, Ge(0), AllowInfNan(allow_inf_nan=False)]
 Bytes = Annotated[int, BeforeValidator(parse_bytes), Ge(1)]
+Rate = Annotated[Positive, BeforeValidator(parse_rate)]
+Duration = Annotated[NotNegative, BeforeValidator(parse_duration)]
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)

@@ -16,10 +16,10 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from paceline.attempts import attempt
 from paceline.linux import become_root_inside
 from paceline.measure.environment import cpu_cgroups, memory_bytes, quota_cores, usable_cores
 from paceline.measure.trials import (
-    attempt,
     enter_network_namespace,
     run_in_network_namespace,
     try_pid_namespace,

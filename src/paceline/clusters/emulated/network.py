@@ -57,6 +57,12 @@ class Link:
     latency_s: float = 0.0
 
 
+def try_out(latency_s: float) -> None:
+    """Make a network of one node; whoever calls this cannot go back to where it was."""
+    gain_rights()
+    Network([Link("node0", 1e9, latency_s)])
+
+
 @final
 @dataclass(frozen=True)
 class Node:
