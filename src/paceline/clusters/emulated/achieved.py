@@ -6,6 +6,7 @@ import contextlib
 import socket
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -14,6 +15,8 @@ from paceline.clusters.emulated.network import Network, Node
 # A stream needs a moment to fill the link, and the link one to use up what it may send at once.
 _WARM_UP_S: Final = 0.1
 _MEASURE_S: Final = 0.2
+_TRIES: Final = 3
+_GOOD: Final = 0.97
 _BLOCK_BYTES: Final = 1 << 17
 # Of a full packet of 1514 bytes on a link, TCP's own are 66.
 _FRAME_BYTES: Final = 1514
@@ -36,10 +39,26 @@ def measure(network: Network, measure_s: float = _MEASURE_S) -> dict[str, Achiev
 
 def _measure(network: Network, node: Node, measure_s: float) -> Achieved:
     """One way after the other: acknowledgements of the one would take room from the other."""
-    inside, outside = _connected(network, node)
-    sent = _rate(inside, outside, measure_s)
-    inside, outside = _connected(network, node)
-    return Achieved(sent, _rate(outside, inside, measure_s))
+
+    def sent() -> float:
+        inside, outside = _connected(network, node)
+        return _rate(inside, outside, measure_s)
+
+    def received() -> float:
+        inside, outside = _connected(network, node)
+        return _rate(outside, inside, measure_s)
+
+    return Achieved(_best(sent, node.bits_per_s), _best(received, node.bits_per_s))
+
+
+def _best(rate: Callable[[], float], asked: float) -> float:
+    """Measure again where less came than was asked for: the host may have been busy."""
+    best = 0.0
+    for _ in range(_TRIES):
+        best = max(best, rate())
+        if best > _GOOD * asked:
+            break
+    return best
 
 
 def _connected(network: Network, node: Node) -> tuple[socket.socket, socket.socket]:

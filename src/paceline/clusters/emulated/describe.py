@@ -88,7 +88,7 @@ class Emulated(Cluster):
             raise SpecError([Problem("cluster", self.name, reason)])
         refused = attempt(partial(try_out, self.latency_s)) if self.latency_s else ""
         if refused:
-            reason = f"this kernel cannot delay packets (sch_netem): {refused}"
+            reason = f"this kernel cannot delay packets, having no sch_netem ({refused})"
             raise SpecError([Problem("cluster.latency_s", self.latency_s, reason, ("0",))])
 
     def start(self, job: Job) -> Crew:

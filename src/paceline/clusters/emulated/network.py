@@ -70,6 +70,8 @@ class Node:
 
     name: str
     address: str
+    bits_per_s: float
+    """What its link is held to."""
     namespace: int
     """A descriptor."""
     interface: int
@@ -122,7 +124,7 @@ class Network:
         address = _address(number)
         interface = _set_up_inside(namespace, address, link)
         linux.setns(self.hub, linux.CLONE_NEWNET)
-        return Node(link.node, address, namespace, interface, port)
+        return Node(link.node, address, link.bits_per_s, namespace, interface, port)
 
     def close(self) -> None:
         """Let go; what is left is held by whoever is inside."""
