@@ -134,7 +134,6 @@ def _carry_out(
         )
         _lead(conductor, crew, watch)
         _note_stragglers(conductor, outcome)
-        outcome.warnings += crew.warnings
         return _failure(run_dir, outcome, conductor.failed_seat)
     except KeyboardInterrupt:  # not in the middle of training, where it is answered gently
         outcome.status, outcome.reason = "interrupted", "stopped by the user"
@@ -144,6 +143,7 @@ def _carry_out(
         return RunError(outcome.reason)
     finally:
         if crew is not None:
+            outcome.warnings += crew.warnings
             crew.end()
 
 
@@ -155,6 +155,7 @@ def _lead(conductor: Conductor, crew: Crew, watch: Watch) -> None:
             conductor.attend(_TICK_S)
             for departure in crew.departures():
                 conductor.left(departure)
+            conductor.note_links(crew.links)
             watch(conductor.view())
         except KeyboardInterrupt:
             conductor.interrupt()
@@ -210,7 +211,15 @@ def _facts(spec: RunSpec, order: Order) -> Facts:
         seats=seats,
         num_cores={node: spec.cluster.cores_of(node) or usable_cores() or 1.0 for node in seats},
         tensorboard=spec.record.tensorboard,
+        flows=_flows(spec),
     )
+
+
+def _flows(spec: RunSpec) -> list[tuple[str, str, float, str]] | None:
+    """What the strategy's theory says travels in a step."""
+    nodes = [seat.node for seat in spec.seats() if seat.role == "worker"]
+    flows = spec.strategy.flows(nodes)
+    return None if flows is None else [*flows]
 
 
 def _short(name: str) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, final
@@ -19,6 +19,7 @@ from paceline.results import (
     Status,
     WorkerTotals,
 )
+from paceline.traffic import NodeCount, counted_on, traffic_of
 
 Row = dict[str, Any]
 
@@ -46,6 +47,8 @@ class Outcome:
     startup_s: float | None = None
     joining_s: float | None = None
     steal_s: float | None = None
+    links: dict[str, Row] = field(default_factory=dict)
+    """What each node's link was asked to carry, and did."""
     warnings: list[str] = field(default_factory=list)
 
 
@@ -65,6 +68,8 @@ def result_of(
     staleness = _staleness(outcome)
     if worker_steps and final_loss is None:
         outcome.warnings.append("the loss is not a finite number")
+    rows = {node: [row for row in nodes if row["node"] == node] for node in facts.seats}
+    counted = {node: counted_on(node, facts, rows[node], workers) for node in facts.seats}
     return Result(
         run=str(path),
         status=outcome.status,
@@ -98,10 +103,14 @@ def result_of(
         joining_s=outcome.joining_s,
         steal_s=outcome.steal_s,
         warnings=tuple(outcome.warnings),
-        nodes=tuple(_node_usage(name, facts, nodes) for name in facts.seats),
+        nodes=tuple(
+            _node_usage(name, facts, rows[name], counted[name], outcome.links.get(name, {}))
+            for name in facts.seats
+        ),
         workers=workers,
         servers=_servers(outcome),
         staleness=staleness,
+        traffic=traffic_of(facts, counted, {**outcome.totals, **outcome.servers}),
     )
 
 
@@ -258,20 +267,31 @@ def _steady_rate(steps: list[Row], train_s: float | None) -> float | None:
     return rate or None
 
 
-def _node_usage(name: str, facts: Facts, nodes: list[Row]) -> NodeUsage:
-    every = [row for row in nodes if row["node"] == name]
+def _node_usage(
+    name: str, facts: Facts, every: list[Row], counted: NodeCount | None, link: Row
+) -> NodeUsage:
     phases = {row["phase"] for row in every}
     phase = "training" if "training" in phases else "mixed"  # too short for a whole sample
     rows = [row for row in every if row["phase"] == phase]
-    usage = NodeUsage(name=name, seats=tuple(facts.seats[name]))
+    usage = NodeUsage(
+        name=name,
+        seats=tuple(facts.seats[name]),
+        net_sent_bytes=None if counted is None else counted.sent_bytes,
+        net_received_bytes=None if counted is None else counted.received_bytes,
+        packets_sent=None if counted is None else counted.packets_sent,
+        packets_received=None if counted is None else counted.packets_received,
+        network_counted_by=None if counted is None else counted.counted_by,
+        link_bits_per_s=link.get("asked"),
+        link_sent_bits_per_s=link.get("sent"),
+        link_received_bits_per_s=link.get("received"),
+    )
     if not rows:
         return usage
     cpu = [row["cpu_percent"] for row in rows]
     memory = [row["memory_bytes"] for row in rows]
     mean = sum(cpu) / len(cpu)
-    return NodeUsage(
-        name=name,
-        seats=usage.seats,
+    return replace(
+        usage,
         cpu_percent_mean=mean,
         cpu_percent_peak=max(cpu),
         cpu_node_percent_mean=mean / facts.num_cores[name],

@@ -101,6 +101,7 @@ def _monitor(berth: Berth, spec: RunSpec) -> None:
         berth.line,
         RunDir(berth.run_dir).seat_records(berth.seat.node),
         spec.record.monitor_s,
+        berth.meter,
     )
 
 
@@ -188,7 +189,9 @@ class Worker:
             self.line.send(
                 "joined", pid=own_pid(), data=self.train_data.origin, has_buffers=has_buffers
             )
-            self.clock.start(self.line.wait("start")["start_s"])
+            start = self.line.wait("start")
+            self.place.start_counting()
+            self.clock.start(start["start_s"])
             began_s = time.thread_time()
             self._train_to_its_end()
             cpu_s = time.thread_time() - began_s
@@ -317,10 +320,16 @@ class Worker:
             "global_steps": self.member.global_steps,
             "final_loss": self.recorder.final_loss(),
             "memory_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            "parameter_bytes": self._parameter_bytes(),
             **self.member.counted(),
             **self.place.counted(),
             **self.train_data.counted(),
         }
+
+    def _parameter_bytes(self) -> int | None:
+        """How much there is to exchange in a step; of a table it depends on the batch."""
+        replica = self.replica
+        return replica.parameters.nbytes if replica.table is None else None
 
     def _save(self) -> None:
         """Keep the final parameters."""

@@ -67,7 +67,7 @@ def panel(title: str, view: View) -> Group:
     percent = "" if view.fraction is None else f"{100 * view.fraction:3.0f} %"
     top.add_row(Text(title, style="bold"), bar, percent)
     lines: list[Any] = [top, Text(f"  {headline(view)}")]
-    lines += [Text(f"  {node_line(name, usage)}") for name, usage in view.nodes.items()]
+    lines += [Text(f"  {node_line(name, usage)}") for name, usage in sorted(view.nodes.items())]
     return Group(*lines)
 
 
