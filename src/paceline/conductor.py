@@ -19,7 +19,7 @@ from paceline.clusters.base import Departure, LinkReport, Seat
 from paceline.comm.line import Line, LineClosed, Message
 from paceline.measure.clock import Clock
 from paceline.outcome import Outcome
-from paceline.progress import Phase, Progress, View
+from paceline.progress import Phase, Progress, View, with_rates
 from paceline.runs import RunDir
 from paceline.spec import RunSpec
 from paceline.workloads.order import Order
@@ -211,7 +211,8 @@ class Conductor:
         self._status[name] = message
 
     def _on_usage(self, name: str, message: Message) -> None:
-        self._usage[self._seats[name].node] = message
+        node = self._seats[name].node
+        self._usage[node] = with_rates(self._usage.get(node), message)
 
     def _on_paused(self, name: str, message: Message) -> None:
         self._paused[name] = message["progress"]

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from paceline.cli import convert, data, doctor, run, stored, workloads
+from paceline.cli import convert, data, doctor, monitor, run, stored, workloads
 from paceline.errors import PacelineError, SeatFailed, SpecError
 
 
@@ -45,6 +45,10 @@ app.command("show")(stored.show)
 app.command("workloads")(workloads.workloads)
 data.app.command("convert")(convert.convert)
 app.add_typer(data.app, name="data")
+# What follows the command's name is the command's own, options too.
+app.command("monitor", help=monitor.HELP, context_settings={"allow_interspersed_args": False})(
+    monitor.monitor
+)
 app.command("doctor")(doctor.doctor)
 
 
