@@ -162,6 +162,11 @@ class Strategy(Description, ABC):
         return False
 
     @property
+    def connects_itself(self) -> bool:
+        """Whether it has connections of its own beside the channel, which nobody encrypts."""
+        return False
+
+    @property
     def imports(self) -> tuple[str, ...]:
         """Modules that take long to import: a cluster that forks imports them once for all."""
         return ()
