@@ -4,7 +4,7 @@ BIN := .venv/bin
 DEMO := --epochs 30 --set workload.subset=tenth
 PIP := $(BIN)/pip --disable-pip-version-check install --quiet
 
-.PHONY: demo test check bench clean
+.PHONY: demo test check fuzz bench clean
 
 demo: .venv/.installed ## train on the embedded data in every way there is, end in a table
 	$(BIN)/paceline run logistic-mnist $(DEMO)
@@ -23,6 +23,11 @@ check: .venv/.installed-dev ## style, types, and which module may import which
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+fuzz: .venv/.installed-dev ## millions of damaged frames for the decoder of messages
+	$(PIP) --constraint constraints.txt --editable '.[dev,fuzz]'
+	$(BIN)/python -m tests.comm.fuzz --frames 5000000
+	$(BIN)/python -m tests.comm.fuzz --guided --frames 5000000
 
 bench: .venv/.installed-dev ## figures, as ratios within one run
 	$(BIN)/paceline data get mnist
