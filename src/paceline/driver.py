@@ -118,6 +118,9 @@ def _carry_out(
         spec=spec,
     )
     outcome.status, outcome.reason = "failed", "it did not get to its end"
+    if spec.cluster.encrypts and spec.strategy.connects_itself:
+        name = spec.strategy.name
+        outcome.warnings.append(f"{name} has connections of its own, which are not encrypted")
     crew: Crew | None = None
     try:
         _keep_source(run_dir, spec)

@@ -109,6 +109,11 @@ class Cluster(Description, ABC):
     shares_process: ClassVar[bool] = False
     """Whether seats live in the driver's own process, and so know its live objects."""
 
+    @property
+    def encrypts(self) -> bool:
+        """Whether what seats send to each other through their channels is encrypted."""
+        return False
+
     def seats(self, num_workers: int, num_servers: int) -> list[Seat]:
         """Give every seat a node: all on one, unless the cluster has several."""
         workers = [Seat("worker", index, "node0") for index in range(num_workers)]

@@ -5,10 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from typing import Literal, final
 
 from paceline.clusters.base import SEAT_VARIABLE, Cluster, Crew, Departure, Job
 from paceline.comm.line import Line, LineClosed
+from paceline.errors import Problem
 
 _PATIENCE_S = 5.0
 
@@ -17,22 +19,35 @@ _PATIENCE_S = 5.0
 class Local(Cluster):
     """One process a seat, on this machine."""
 
-    transport: Literal["shared", "zmq"] = "shared"
-    """How parameters and gradients travel: by shared memory, or as messages through sockets."""
+    transport: Literal["shared", "zmq", "zmq-tcp"] = "shared"
+    """How parameters and gradients travel: through shared memory, or as messages, over Unix sockets
+    or over TCP on the loopback device, which is what they would do between hosts."""
+    encrypt: bool = False
+    """Whether messages are encrypted, and taken from seats of this run only. Keys are made for the
+    run, and never written down."""
 
     @property
     def name(self) -> str:
         return "local"
 
+    @property
+    def encrypts(self) -> bool:
+        return self.encrypt
+
+    def problems(self) -> Iterator[Problem]:
+        if self.encrypt and self.transport == "shared":
+            reason = "through shared memory nothing travels that cluster.encrypt could encrypt"
+            yield Problem("cluster.transport", self.transport, reason, ("zmq", "zmq-tcp"))
+
     def start(self, job: Job) -> Crew:
-        return _LocalCrew(job, self.transport)
+        return _LocalCrew(job, self)
 
 
 @final
 class _LocalCrew(Crew):
     """Talks to the keeper, the one child; the seats are the keeper's children."""
 
-    def __init__(self, job: Job, transport: str) -> None:
+    def __init__(self, job: Job, cluster: Local) -> None:
         self.lines = {}
         ends = {}
         for seat in job.seats:
@@ -49,7 +64,8 @@ class _LocalCrew(Crew):
             start_new_session=True,
         )
         table = _job_table(job, dict(zip(ends, descriptors, strict=True)))
-        self._keepers_line.send("job", job={**table, "transport": transport})
+        how = {"transport": cluster.transport, "encrypt": cluster.encrypt}
+        self._keepers_line.send("job", job={**table, **how})
         keepers_end.close()
         for end in ends.values():
             end.close()
@@ -87,8 +103,6 @@ def _quiet_environment(threads: int) -> dict[str, str]:
 
 
 def _job_table(job: Job, descriptors: dict[str, int]) -> dict[str, object]:
-    # Abstract sockets: they have no file, so none is left when everything is killed.
-    key = job.run_key.hex()
     seats = [
         {
             "role": seat.role,
@@ -96,13 +110,12 @@ def _job_table(job: Job, descriptors: dict[str, int]) -> dict[str, object]:
             "node": seat.node,
             "line": descriptors[seat.name],
             "log": str(job.log_path(seat)),
-            "address": f"ipc://@paceline-{key}-{seat.name}",
         }
         for seat in job.seats
     ]
     return {
         "run_dir": str(job.run_dir),
-        "run_key": key,
+        "run_key": job.run_key.hex(),
         "entry": job.entry,
         "imports": list(job.imports),
         "threads": job.threads,

@@ -45,6 +45,13 @@ class Place:
         """Messages to and from the other seats, by name: `worker0`, `server0`."""
         return self.open_channel()
 
+    def counted(self) -> Mapping[str, int]:
+        """Give what the channel has counted, if anybody opened it."""
+        if "channel" not in self.__dict__:
+            return {}
+        channel = self.channel
+        return {"dropped_frames": channel.dropped, "rejected_peers": channel.rejected}
+
     def close(self) -> None:
         """Close the channel, if anybody opened it."""
         if "channel" in self.__dict__:
@@ -157,6 +164,11 @@ class Strategy(Description, ABC):
     @property
     def needs_processes(self) -> bool:
         """Whether two of its workers cannot live in one process."""
+        return False
+
+    @property
+    def connects_itself(self) -> bool:
+        """Whether it has connections of its own beside the channel, which nobody encrypts."""
         return False
 
     @property
