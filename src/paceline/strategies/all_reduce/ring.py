@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, final
 
@@ -10,6 +9,7 @@ from paceline.comm.allreduce.base import AllReduce
 from paceline.comm.allreduce.overlapped import Overlapped
 from paceline.comm.allreduce.ring import RingAllReduce
 from paceline.comm.allreduce.shared import SharedAllReduce
+from paceline.finite import are_finite
 from paceline.optim import Update
 from paceline.strategies.all_reduce.buckets import Departures, cut
 from paceline.strategies.all_reduce.equality import check_equal
@@ -36,6 +36,7 @@ class RingMember(Member):
         values = self._all_reduce.allocate(first + count, dtype)
         self._slots.lie_in(values)
         replica.move_to(parameters=replica.parameters, gradients=values[first:])
+        self._gradients = replica.gradients.numpy()
         buckets = cut(replica, bucket_bytes)
         self._stretches = [values[first + e.start : first + e.stop] for e in buckets]
         # The last holds the first layers and leaves at the end of a step, and so the slots too.
@@ -76,9 +77,8 @@ class RingMember(Member):
     def _apply(self) -> None:
         """Update the parameters; a mean that is not finite is refused, by all alike."""
         self.global_steps += 1
-        gradients = self.replica.gradients
-        if math.isfinite(gradients.sum().item()):
-            self._update.apply(gradients, self.global_steps)
+        if are_finite(self._gradients):
+            self._update.apply(self.replica.gradients, self.global_steps)
         else:
             self._num_refused += 1
 
