@@ -73,6 +73,7 @@ def main() -> None:
     assert threading.active_count() == 1, "a thread does not survive a fork"
     gc.collect()
     gc.freeze()  # the collector then leaves the shared pages of the fork alone
+    linux.keep_freed_memory()
     wakeup = _wake_on_child()
     names = [f"{table['role']}{table['index']}" for table in job["seats"]]
     stock = _Stock.of(names, job["transport"], encrypt=job["encrypt"])
