@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-import os
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
 
 from paceline.comm.allreduce.base import AllReduce, slice_of
+from paceline.comm.patience import Patience
 from paceline.comm.shared import Host, tensor_in
 from paceline.linux import Futex
 
@@ -33,8 +33,6 @@ SLOT_BYTES: Final = 1 << 22
 _SMALL_BYTES: Final = 1 << 17
 # A slice is added up in blocks that stay in the processor's cache between reading and writing.
 _BLOCK_BYTES: Final = 1 << 17
-# Others are often about to arrive: let them have the processor a few times before sleeping.
-_YIELDS: Final = 300
 # How long a rank sleeps before it looks whether the run goes on.
 _PATIENCE_MS: Final = 20
 
@@ -194,6 +192,7 @@ class _Phases:
         self._words = [memoryview(memory)[:8].cast("q") for memory in memories]
         self._sleepers = [Futex(_address_of(memory), _PATIENCE_MS) for memory in memories]
         self._others = [each for each in range(len(memories)) if each != rank]
+        self._patience = Patience()
         self._number = 0
 
     def meet(self) -> None:
@@ -208,10 +207,8 @@ class _Phases:
 
     def _wait_for(self, other: int, number: int) -> None:
         word = self._words[other]
-        for _ in range(_YIELDS):
-            os.sched_yield()
-            if word[0] >= number:
-                return
+        if self._patience.await_word(word, 0, number):
+            return
         while (seen := word[0]) < number:
             if not self._sleepers[other].wait(seen):
                 self._host.check()
