@@ -25,6 +25,7 @@ from typing import Any, Final, final
 
 from paceline import linux
 from paceline.clusters.base import Berth, Seat, entry_function
+from paceline.clusters.emulated.site import Site
 from paceline.comm.keys import Keys, make_keys
 from paceline.comm.line import Line, LineClosed, SeatLine
 from paceline.comm.mailbox import Mailbox, keep_only, make_mailboxes
@@ -45,18 +46,32 @@ class _Stock:
     holdings: Mapping[str, Holdings] | None
     mailboxes: Mapping[str, Mailbox]
     keys: Mapping[str, Keys] | None
+    site: Site | None
 
     @staticmethod
-    def of(names: list[str], transport: str, *, encrypt: bool) -> _Stock:
+    def of(job: Table, site: Site | None) -> _Stock:
+        names = [_name_of(table) for table in job["seats"]]
+        transport = job["transport"]
+        if site is not None:
+            boxes = {_name_of(table): site.mailbox(table["node"]) for table in job["seats"]}
+        else:
+            boxes = make_mailboxes(names, "tcp" if transport == "zmq-tcp" else "unix")
         return _Stock(
             make_holdings(names) if transport == "shared" else None,
-            make_mailboxes(names, "tcp" if transport == "zmq-tcp" else "unix"),
-            make_keys(names) if encrypt else None,
+            boxes,
+            make_keys(names) if job["encrypt"] else None,
+            site,
         )
 
     def close(self) -> None:
         close_holdings(self.holdings)
         keep_only("", self.mailboxes)
+        if self.site is not None:
+            self.site.network.close()
+
+
+def _name_of(table: Table) -> str:
+    return f"{table['role']}{table['index']}"
 
 
 def main() -> None:
@@ -66,7 +81,10 @@ def main() -> None:
     assert message is not None
     job: Table = message["job"]
     sys.path[:] = job["path"]
-    _become_init(job)
+    site = Site(job["nodes"], job["run_key"][:8]) if job["nodes"] else None
+    _become_init(job, site)
+    if site is not None and not _build(site, job, line):
+        return
     entry_function(job["entry"])  # imports torch, once for all
     for name in job["imports"]:
         importlib.import_module(name)
@@ -75,8 +93,8 @@ def main() -> None:
     gc.freeze()  # the collector then leaves the shared pages of the fork alone
     linux.keep_freed_memory()
     wakeup = _wake_on_child()
-    names = [f"{table['role']}{table['index']}" for table in job["seats"]]
-    stock = _Stock.of(names, job["transport"], encrypt=job["encrypt"])
+    names = [_name_of(table) for table in job["seats"]]
+    stock = _Stock.of(job, site)
     pids = [_fork(job, table, line, stock) for table in job["seats"]]
     sitting = dict(zip(pids, names, strict=True))
     _close_lines(job)
@@ -84,9 +102,21 @@ def main() -> None:
     with contextlib.suppress(LineClosed):
         _watch(line, wakeup, sitting)
     _end(list(sitting))
+    if site is not None and os.getpid() != 1:
+        site.caps.remove()
 
 
-def _become_init(job: Table) -> None:
+def _build(site: Site, job: Table, line: Line) -> bool:
+    """Make the nodes, and tell the driver what they are like."""
+    try:
+        line.send("built", **site.build(job["dilation"]))
+    except Exception as error:  # noqa: BLE001 - pyroute2 has errors of its own
+        line.send("cannot", reason=str(error) or type(error).__name__)
+        return False
+    return True
+
+
+def _become_init(job: Table, site: Site | None) -> None:
     """Continue as the first process of a PID namespace, where that is allowed."""
     try:
         linux.unshare(linux.CLONE_NEWPID)
@@ -97,6 +127,8 @@ def _become_init(job: Table) -> None:
     if child:
         _close_lines(job)
         _, status = os.waitpid(child, 0)
+        if site is not None:
+            site.caps.remove()  # the kernel has ended everyone inside
         os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
     linux.die_with_parent()
 
@@ -227,6 +259,11 @@ def _sit(job: Table, table: Table, stock: _Stock) -> int:
         if other is not table:
             os.close(other["line"])
     torch.set_num_threads(job["threads"])
+    meter, address = None, "127.0.0.1"
+    if stock.site is not None:
+        address = stock.site.address(table["node"])
+        meter = stock.site.enter(table["node"])
+        os.environ["GLOO_SOCKET_IFNAME"] = stock.site.interface
     seat = Seat(table["role"], table["index"], table["node"])
     line = SeatLine(Line(socket.socket(fileno=table["line"])))
     holdings, mailboxes = stock.holdings, stock.mailboxes
@@ -251,6 +288,8 @@ def _sit(job: Table, table: Table, stock: _Stock) -> int:
         line=line,
         open_channel=open_channel,
         host=None if holdings is None else Host(seat.name, holdings, line),
+        address=address,
+        meter=meter,
     )
     return entry_function(job["entry"])(berth)
 

@@ -28,7 +28,7 @@ class Mailbox:
 
 def make_mailboxes(names: Iterable[str], medium: Medium) -> dict[str, Mailbox]:
     """Make one for each seat."""
-    makers = {"unix": _unix_mailbox, "tcp": _tcp_mailbox}
+    makers = {"unix": _unix_mailbox, "tcp": tcp_mailbox}
     return {name: makers[medium]() for name in names}
 
 
@@ -50,6 +50,7 @@ def _unix_mailbox() -> Mailbox:
     return Mailbox(f"ipc://@{name[1:].decode()}", listener)
 
 
-def _tcp_mailbox() -> Mailbox:
-    listener = socket.create_server(("127.0.0.1", 0), backlog=_WAITING_CONNECTIONS)
-    return Mailbox(f"tcp://127.0.0.1:{listener.getsockname()[1]}", listener)
+def tcp_mailbox(host: str = "127.0.0.1") -> Mailbox:
+    """Make one that listens at a free port."""
+    listener = socket.create_server((host, 0), backlog=_WAITING_CONNECTIONS)
+    return Mailbox(f"tcp://{host}:{listener.getsockname()[1]}", listener)

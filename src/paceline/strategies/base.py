@@ -181,6 +181,11 @@ class Strategy(Description, ABC):
         """How many server seats it wants."""
         return 0
 
+    @property
+    def servers_apart(self) -> bool:
+        """Whether servers want nodes of their own, where a cluster has several."""
+        return False
+
     def meaning(self, num_workers: int) -> str:
         """Say in a few words what was computed; printed with every result."""
         counts = {"worker": num_workers, "server": self.num_servers}
