@@ -49,6 +49,8 @@ class Job:
     seats: Sequence[Seat]
     threads: int
     """How many threads each seat's arithmetic may use."""
+    dilation: float = 1.0
+    """How many times slower links are to be than they were asked for."""
     imports: Sequence[str] = ()
     """Modules that every seat will need, for a cluster that can import them once for all."""
     spec: Any = None

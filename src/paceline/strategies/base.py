@@ -160,6 +160,11 @@ class Strategy(Description, ABC):
         return False
 
     @property
+    def needs_autograd(self) -> bool:
+        """Whether it sees gradients only inside of torch's own back-propagation."""
+        return False
+
+    @property
     def imports(self) -> tuple[str, ...]:
         """Modules that take long to import: a cluster that forks imports them once for all."""
         return ()
