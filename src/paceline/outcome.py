@@ -24,9 +24,10 @@ Row = dict[str, Any]
 
 # The part of the time that a steady rate leaves out.
 _TENTH: Final = 0.1
-# A replayed run is host-limited if more of its steps than this were late, or of its cores busy.
+# A replayed run is host-limited if more of its steps than this were computed late, or if a seat
+# that could have run had no processor for more of the time than this.
 _LATE_SHARE: Final = 0.05
-_BUSY_SHARE: Final = 0.95
+_HELD_UP_SHARE: Final = 0.1
 
 
 @final
@@ -69,8 +70,8 @@ def result_of(
     is_replayed = facts.compute == "replayed"
     if worker_steps and final_loss is None and not is_replayed:
         outcome.warnings.append("the loss is not a finite number")
-    usage = tuple(_node_usage(name, facts, nodes, workers) for name in facts.seats)
-    host_limited = is_replayed and _is_host_limited(facts, outcome, workers, usage)
+    servers = _servers(outcome)
+    host_limited = is_replayed and _is_host_limited(outcome, workers, servers, train_s or 1.0)
     return Result(
         run=str(path),
         status=outcome.status,
@@ -108,9 +109,9 @@ def result_of(
         joining_s=outcome.joining_s,
         steal_s=outcome.steal_s,
         warnings=(*facts.notes, *outcome.warnings),
-        nodes=usage,
+        nodes=tuple(_node_usage(name, facts, nodes, workers) for name in facts.seats),
         workers=workers,
-        servers=_servers(outcome),
+        servers=servers,
         staleness=staleness,
     )
 
@@ -159,6 +160,7 @@ def _worker_totals(name: str, outcome: Outcome, steps: list[Row]) -> WorkerTotal
         received_bytes=said.get("received_bytes"),
         refused=said.get("refused"),
         cpu_s=said.get("cpu_s"),
+        held_up_s=said.get("held_up_s"),
         memory_peak_bytes=said.get("memory_peak_bytes"),
         hidden_s=said.get("hidden_s"),
         device_busy_s=said.get("device_busy_s"),
@@ -187,7 +189,8 @@ def _servers(outcome: Outcome) -> tuple[ServerTotals, ...]:
     counted = sorted((name, row) for name, row in outcome.servers.items() if "updates" in row)
     keys = ("updates", "dropped", "refused", "cpu_s", "apply_s", "queue_s")
     return tuple(
-        ServerTotals(name=name, **{key: row[key] for key in keys}) for name, row in counted
+        ServerTotals(name=name, held_up_s=row.get("held_up_s"), **{key: row[key] for key in keys})
+        for name, row in counted
     )
 
 
@@ -268,19 +271,22 @@ def _steady_rate(steps: list[Row], train_s: float | None) -> float | None:
 
 
 def _is_host_limited(
-    facts: Facts, outcome: Outcome, workers: tuple[WorkerTotals, ...], nodes: tuple[NodeUsage, ...]
+    outcome: Outcome,
+    workers: tuple[WorkerTotals, ...],
+    servers: tuple[ServerTotals, ...],
+    train_s: float,
 ) -> bool:
     """Say whether the machine kept up with the devices and links it stands for, and warn if not."""
     late = sum(each.late_steps or 0 for each in workers)
     steps = sum(each.worker_steps for each in workers if each.late_steps is not None)
-    # All clusters of replayed nodes live on one machine, so their processor time adds up.
-    used = sum(each.cpu_percent_mean or 0.0 for each in nodes) / 100
-    cores = max(facts.num_cores.values(), default=1.0)
+    held_up = {each.name: (each.held_up_s or 0.0) / train_s for each in (*workers, *servers)}
+    worst = max(held_up, key=lambda name: held_up[name])
     reasons = []
     if late > _LATE_SHARE * steps:
         reasons.append(f"{100 * late / steps:.0f} % of the steps were computed late")
-    if used > _BUSY_SHARE * cores:
-        reasons.append(f"{used:.1f} of its {cores:g} cores were busy")
+    if held_up[worst] > _HELD_UP_SHARE:
+        share = f"{100 * held_up[worst]:.0f} % of the time"
+        reasons.append(f"{worst} had no processor to run on for {share}")
     if reasons:
         more = "a higher --dilation, fewer workers or a larger machine may help"
         outcome.warnings.append(f"host-limited: {' and '.join(reasons)}; {more}")

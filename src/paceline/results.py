@@ -63,6 +63,8 @@ class WorkerTotals:
     exchange_s: float | None = None
     cpu_s: float | None = None
     """Processor time of the thread that steps; those that help it with arithmetic not counted."""
+    held_up_s: float | None = None
+    """How long its threads could have run, but had no processor, in all."""
     memory_peak_bytes: int | None = None
     """The most that was resident at once, from its start to the end of training."""
     sent_bytes: int | None = None
@@ -99,6 +101,8 @@ class ServerTotals:
     """Time spent applying updates."""
     queue_s: float | None
     """Time that pushes waited before the server looked at them; None where it cannot be told."""
+    held_up_s: float | None = None
+    """As of a worker."""
 
 
 @final

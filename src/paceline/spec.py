@@ -240,8 +240,16 @@ class RunSpec(Description):
 
     def num_rows(self) -> int:
         """Count the training rows; replayed compute reads none, and takes its file's word."""
-        told = self.rates().num_rows if self.is_replayed else None
-        return told or self.workload.num_rows()
+        if not self.is_replayed:
+            return self.workload.num_rows()
+        told = self.rates().num_rows
+        if told is not None:
+            return told
+        try:
+            return self.workload.num_rows()
+        except DataError as error:
+            reason = f"its file has no num_rows for {self.workload.name}, and there is no data"
+            raise SpecError([Problem("device", self.device, reason)]) from error
 
     def order_of(self, num_rows: int) -> Order:
         """Give the order in which so many rows are taken; there must be enough of them."""

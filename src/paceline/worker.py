@@ -27,10 +27,11 @@ from paceline.comm.line import SeatLine
 from paceline.compute.base import Compute
 from paceline.compute.real import Real
 from paceline.compute.replay import Replay, ReplayedUpdate
-from paceline.errors import Aborted
+from paceline.errors import Aborted, Problem, SpecError
 from paceline.evaluation import Evaluator
 from paceline.linux import own_pid
 from paceline.measure.clock import Clock, virtual
+from paceline.measure.held_up import HeldUp
 from paceline.measure.monitor import watch_node
 from paceline.measure.recorder import Recorder
 from paceline.optim import Optimizer
@@ -81,7 +82,7 @@ def _serve(berth: Berth, spec: RunSpec) -> None:
         place = _place(berth, spec)
     berth.line.send("joined", pid=own_pid())
     counted: Mapping[str, Any] = {}
-    began_s = time.thread_time()
+    began_s, held_up = time.thread_time(), HeldUp()
     try:
         counted = spec.strategy.serve(place)
     except Finished:
@@ -89,6 +90,7 @@ def _serve(berth: Berth, spec: RunSpec) -> None:
     finally:
         place.close()
     cpu_s = time.thread_time() - began_s
+    counted = {**counted, "held_up_s": held_up.so_far_s()}
     berth.line.send("served", cpu_s=cpu_s, **virtual(counted, spec.dilation))
 
 
@@ -190,6 +192,7 @@ class Worker:
             dilation=spec.dilation,
         )
         self.clock = Clock(spec.dilation)
+        self.held_up = HeldUp()
         self.num_steps = 0
 
     def _make_compute(self) -> Compute:
@@ -197,6 +200,9 @@ class Worker:
         ready = member.ready if member.overlaps else None
         if not spec.is_replayed:
             return Real(spec.workload.loss, replica, ready, member.wrap(replica.model))
+        if replica.table is not None:
+            reason = "which rows of its table a batch touches follows from data: use real compute"
+            raise SpecError([Problem("workload", spec.workload.name, reason)])
         layers = examine(spec.workload).layers
         times = spec.rates().layer_times(
             [(each.name, each.multiply_adds) for each in layers], self.order.batch
@@ -212,6 +218,7 @@ class Worker:
             )
             self.clock.start(self.line.wait("start")["start_s"])
             began_s = time.thread_time()
+            self.held_up = HeldUp()
             self._train_to_its_end()
             cpu_s = time.thread_time() - began_s
             self.line.send("trained", cpu_s=cpu_s, **self._totals())
@@ -339,9 +346,13 @@ class Worker:
             "global_steps": self.member.global_steps,
             "final_loss": self.recorder.final_loss(),
             "memory_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-            **virtual({**self.member.counted(), **self.compute.counted()}, self.spec.dilation),
+            **virtual(self._counted(), self.spec.dilation),
             **self.train_data.counted(),
         }
+
+    def _counted(self) -> dict[str, Any]:
+        held_up = {"held_up_s": self.held_up.so_far_s()}
+        return {**self.member.counted(), **self.compute.counted(), **held_up}
 
     def _save(self) -> None:
         """Keep the final parameters."""
