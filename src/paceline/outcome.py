@@ -279,7 +279,8 @@ def _is_host_limited(
     """Say whether the machine kept up with the devices and links it stands for, and warn if not."""
     late = sum(each.late_steps or 0 for each in workers)
     steps = sum(each.worker_steps for each in workers if each.late_steps is not None)
-    held_up = {each.name: (each.held_up_s or 0.0) / train_s for each in (*workers, *servers)}
+    seats: list[WorkerTotals | ServerTotals] = [*workers, *servers]
+    held_up = {each.name: (each.held_up_s or 0.0) / train_s for each in seats}
     worst = max(held_up, key=lambda name: held_up[name])
     reasons = []
     if late > _LATE_SHARE * steps:
