@@ -71,6 +71,10 @@ class WorkerTotals:
     received_bytes: int | None = None
     refused: int | None = None
     """Gradients that were not finite, and so left out."""
+    dropped_frames: int | None = None
+    """Messages that were not of this run, or damaged, or made no sense; None without messages."""
+    rejected_peers: int | None = None
+    """How often somebody was turned away before sending a message; None without messages."""
     times_last: int | None = None
     """How many synchronous updates it was the last to arrive at."""
     late_s: float | None = None
@@ -103,6 +107,9 @@ class ServerTotals:
     """Time that pushes waited before the server looked at them; None where it cannot be told."""
     held_up_s: float | None = None
     """As of a worker."""
+    dropped_frames: int | None = None
+    """As of a worker."""
+    rejected_peers: int | None = None
 
 
 @final

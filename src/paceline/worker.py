@@ -27,7 +27,7 @@ from paceline.comm.line import SeatLine
 from paceline.compute.base import Compute
 from paceline.compute.real import Real
 from paceline.compute.replay import Replay, ReplayedUpdate
-from paceline.errors import Aborted, Problem, SpecError
+from paceline.errors import Aborted, PeerLost, Problem, SpecError
 from paceline.evaluation import Evaluator
 from paceline.linux import own_pid
 from paceline.measure.clock import Clock, virtual
@@ -56,7 +56,9 @@ def main(berth: Berth) -> int:
     try:
         spec = berth.spec or RunSpec.read(RunDir(berth.run_dir).spec)
         roles[berth.seat.role](berth, spec)
-    except Aborted as error:
+    except (Aborted, PeerLost) as error:
+        if isinstance(error, PeerLost):
+            _say_lost(berth.line, error)
         with contextlib.suppress(OSError):
             print(f"ended: {error}", file=sys.stderr)  # noqa: T201 - this is the seat's own log
         return 3
@@ -71,6 +73,11 @@ def main(berth: Berth) -> int:
 def _say_failed(line: SeatLine, error: BaseException) -> None:
     with contextlib.suppress(Aborted):
         line.send("failed", error=f"{type(error).__name__}: {error}"[:4000])
+
+
+def _say_lost(line: SeatLine, error: PeerLost) -> None:
+    with contextlib.suppress(Aborted):
+        line.send("lost", seat=error.seat, reason=error.reason)
 
 
 def _work(berth: Berth, spec: RunSpec) -> None:
@@ -90,7 +97,7 @@ def _serve(berth: Berth, spec: RunSpec) -> None:
     finally:
         place.close()
     cpu_s = time.thread_time() - began_s
-    counted = {**counted, "held_up_s": held_up.so_far_s()}
+    counted = {**counted, **place.counted(), "held_up_s": held_up.so_far_s()}
     berth.line.send("served", cpu_s=cpu_s, **virtual(counted, spec.dilation))
 
 
@@ -347,6 +354,7 @@ class Worker:
             "final_loss": self.recorder.final_loss(),
             "memory_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             **virtual(self._counted(), self.spec.dilation),
+            **self.place.counted(),
             **self.train_data.counted(),
         }
 
