@@ -123,6 +123,7 @@ def _place(berth: Berth, spec: RunSpec) -> Place:
         num_servers=spec.strategy.num_servers,
         replica=_replica(spec),
         optimizer=optimizer,
+        checks_gradients=not spec.is_replayed,
         most_steps=spec.steps,
         host=berth.host,
         open_channel=berth.open_channel,

@@ -39,6 +39,8 @@ class Place:
     open_channel: Callable[[], Channel]
     address: str = "127.0.0.1"
     """Where other nodes reach this one."""
+    checks_gradients: bool = True
+    """Whether gradients may be other than finite; those of replayed compute are made up."""
 
     @cached_property
     def channel(self) -> Channel:
