@@ -11,6 +11,7 @@ from typing import Final, final
 
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG: Final = 1
+_PR_SET_TIMERSLACK: Final = 29
 _PR_SET_CHILD_SUBREAPER: Final = 36
 CLONE_NEWUSER: Final = 0x10000000
 CLONE_NEWPID: Final = 0x20000000
@@ -36,6 +37,11 @@ def die_with_parent() -> None:
 def adopt_orphans() -> None:
     """Become the parent of descendants whose own parent has ended."""
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def wake_promptly() -> None:
+    """Have this thread's sleeps end when they should, not up to 50 microseconds later."""
+    _LIBC.prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)
 
 
 def unshare(flags: int) -> None:

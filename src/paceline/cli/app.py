@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from paceline.cli import convert, data, doctor, run, stored, workloads
+from paceline.cli import calibrate, convert, data, doctor, run, stored, workloads
 from paceline.errors import PacelineError, SeatFailed, SpecError
 
 
@@ -43,6 +43,7 @@ app.command("run", help=run.HELP)(run.run)
 app.command("ls")(stored.ls)
 app.command("show")(stored.show)
 app.command("workloads")(workloads.workloads)
+app.command("calibrate")(calibrate.calibrate)
 data.app.command("convert")(convert.convert)
 app.add_typer(data.app, name="data")
 app.command("doctor")(doctor.doctor)

@@ -28,6 +28,8 @@ Examples:
   paceline run lenet-mnist --epochs 3 --eval-every 500 --target-accuracy 0.98
 
   paceline run synthetic --strategy solo --workers 2 --set workload.bytes=233MB --seconds 10
+
+  paceline run resnet50-cifar10 --device replay:k80 --strategy ring --workers 2 --steps 20
 """
 
 _HOW_LONG = "How long (one of these; default: one epoch)"
@@ -100,6 +102,22 @@ def run(  # noqa: PLR0917 - each is an option on the command line
         Path | None,
         typer.Option(help="Where `paceline data get` put the data.", rich_help_panel=_WHAT),
     ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            metavar="cpu|replay:k80|replay:FILE",
+            help="What computes: this processor, or a timer that takes as long as another device.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
+    dilation: Annotated[
+        float | None,
+        typer.Option(
+            metavar="K",
+            help="With replay: make compute and links K times slower, and count virtual seconds.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
     steps: Annotated[
         int | None,
         typer.Option(help="Updates of the shared parameters.", rich_help_panel=_HOW_LONG),
@@ -150,6 +168,8 @@ def run(  # noqa: PLR0917 - each is an option on the command line
         "num_workers": workers,
         "batch": batch,
         "seed": seed,
+        "device": device,
+        "dilation": dilation,
         "steps": steps,
         "worker_steps": worker_steps,
         "samples": samples,

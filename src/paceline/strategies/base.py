@@ -39,6 +39,8 @@ class Place:
     open_channel: Callable[[], Channel]
     address: str = "127.0.0.1"
     """Where other nodes reach this one."""
+    checks_gradients: bool = True
+    """Whether gradients may be other than finite; those of replayed compute are made up."""
 
     @cached_property
     def channel(self) -> Channel:
@@ -169,6 +171,11 @@ class Strategy(Description, ABC):
     @property
     def connects_itself(self) -> bool:
         """Whether it has connections of its own beside the channel, which nobody encrypts."""
+        return False
+
+    @property
+    def needs_autograd(self) -> bool:
+        """Whether it sees gradients only inside of torch's own back-propagation."""
         return False
 
     @property

@@ -46,6 +46,7 @@ class RingMember(Member):
         self._overlapped = Overlapped(self._all_reduce)
         self._timing = Timing()
         self._update = Update(place.optimizer, replica.parameters)
+        self._checks = place.checks_gradients
         self._num_refused = 0
         # All start from the same values, whatever each process drew.
         self._all_reduce.broadcast(replica.parameters)
@@ -77,7 +78,7 @@ class RingMember(Member):
     def _apply(self) -> None:
         """Update the parameters; a mean that is not finite is refused, by all alike."""
         self.global_steps += 1
-        if are_finite(self._gradients):
+        if not self._checks or are_finite(self._gradients):
             self._update.apply(self.replica.gradients, self.global_steps)
         else:
             self._num_refused += 1

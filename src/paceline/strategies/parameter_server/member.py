@@ -34,6 +34,7 @@ class PsMember(Member):
         self.fetches_ahead = prefetch and place.host is None
         self.starts = place.rank < rules.num_starters(place.num_workers, place.most_steps)
         self.global_steps: int = 0
+        self._checks = place.checks_gradients
         self._num_refused = 0
         self._staleness: Counter[int] = Counter()
         self._must_wait = False
@@ -49,7 +50,7 @@ class PsMember(Member):
 
     def exchange(self, *, last: bool) -> bool:
         flags = LAST if last else 0
-        if not are_finite(self._gradients):
+        if self._checks and not are_finite(self._gradients):
             flags |= REFUSED
         touched = self._touched()
         if touched is not None and not math.isfinite(touched.gradients.sum().item()):
