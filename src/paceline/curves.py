@@ -14,8 +14,8 @@ from polars import col
 from paceline.stored import StoredRun
 
 MOST_POINTS: Final = 400
-# A smoothed line forgets half of what it saw within this part of the run.
-_HALF_LIFE: Final = 0.02
+# A smoothed line is the mean over this part of the run around each point.
+_SMOOTHING: Final = 0.05
 
 _COUNTERS: Final = (
     "net_sent_bytes",
@@ -42,8 +42,8 @@ def loss(run: StoredRun, most_points: int = MOST_POINTS) -> polars.DataFrame:
         .agg(loss=(col("loss_mean") * col("count")).sum() / col("count").sum())
     )
     joined = _totals(rows).join(losses, on="bin").sort("bin")
-    half_life = max(1.0, _HALF_LIFE * len(joined))
-    smoothed = col("loss").ewm_mean(half_life=half_life)
+    window = 1 + 2 * round(_SMOOTHING * len(joined) / 2)
+    smoothed = col("loss").rolling_mean(window, center=True, min_samples=1)
     return joined.with_columns(smoothed=smoothed).select(_LOSS_COLUMNS)
 
 

@@ -85,14 +85,15 @@ def lines(
     import altair as alt
 
     columns = [x, y, *([faint] if faint else [])]
-    data = _data(frame, [by, *([panels] if panels else [])], columns)
+    keys = list(dict.fromkeys([by, *([panels] if panels else [])]))
+    data = _data(frame, keys, columns)
     colour = _colour(alt, by, strategies)
     encoding = {
         "x": alt.X(x.name, type="quantitative", title=x.header),
         "color": colour,
     }
     scale = alt.Scale(zero=zero)
-    few = frame.group_by([by, *([panels] if panels else [])]).len()["len"].max()
+    few = frame.group_by(keys).len()["len"].max()
     is_short = isinstance(few, int) and few <= _FEW_POINTS
     line = (
         alt.Chart()
@@ -109,7 +110,7 @@ def lines(
     )
     layers = [line]
     if faint is not None:
-        raw = alt.Chart().mark_line(opacity=0.3, strokeWidth=1)
+        raw = alt.Chart().mark_line(opacity=0.35, strokeWidth=1)
         layers.insert(0, raw.encode(**encoding, y=alt.Y(faint.name, type="quantitative")))
     return _laid_out(alt, layers, data, panels)
 
@@ -304,8 +305,8 @@ def _laid_out(
     else:
         chart = chart.properties(width=PANEL_WIDTH, height=PANEL_HEIGHT)
         header = alt.Header(title=None, labelColor=_INK, labelFontSize=12)
-        chart = chart.facet(facet=alt.Facet(panels, type="nominal", header=header), columns=2)
-        chart.data = data
+        cells = alt.Facet(panels, type="nominal", header=header, sort=None)
+        chart = chart.facet(facet=cells, columns=2, data=data)
     styled: altair.TopLevelMixin = chart.configure(**_CONFIG)
     return styled
 
@@ -315,7 +316,7 @@ _CONFIG: Final[dict[str, Any]] = {
     "background": "transparent",
     "font": _FONT,
     "view": {"stroke": None},
-    "line": {"strokeWidth": 2, "strokeCap": "round", "strokeJoin": "round"},
+    "line": {"strokeWidth": 2, "strokeJoin": "round"},
     "title": {
         "color": _INK,
         "subtitleColor": _INK,
@@ -340,7 +341,13 @@ _CONFIG: Final[dict[str, Any]] = {
     },
     "axisX": {"grid": False, "tickCount": 8, "labelOverlap": True},
     "axisY": {"domain": False, "ticks": False, "tickCount": 6},
-    "legend": {**_TEXT, "labelFontSize": 12, "symbolStrokeWidth": 3, "labelLimit": 260},
+    "legend": {
+        **_TEXT,
+        "labelFontSize": 12,
+        "symbolStrokeWidth": 3,
+        "labelLimit": 260,
+        "symbolOpacity": 1,
+    },
 }
 
 
