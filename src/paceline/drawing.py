@@ -42,6 +42,8 @@ _DASHES: Final[Mapping[str, Sequence[int]]] = {
 }
 _INK: Final = "currentColor"
 _FONT: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif"
+# How much further than the longest bar the axis goes, so that its number has a place.
+_ROOM_FOR_TEXT: Final = 1.15
 # A line of fewer points shows them: of one point there would be nothing to see otherwise.
 _FEW_POINTS: Final = 40
 
@@ -169,13 +171,17 @@ def bars(
     `rule` is a reference, such as a speed-up of 1.
     """
     import altair as alt
+    import polars
 
     spread = [Column(name=each, label=each, scale=value.scale) for each in (low, high) if each]
     rows = frame.with_columns(_value_text(value, frame[value.name].to_list()))
     data = _data(rows, [by, "written"], [value, *spread])
+    furthest = frame[high or value.name].cast(polars.Float64).max()
+    assert isinstance(furthest, float)
+    room = alt.Scale(domainMax=furthest * value.scale * _ROOM_FOR_TEXT)
     base = alt.Chart().encode(
         y=alt.Y(by, type="nominal", sort=list(strategies), title=None, axis=_SIDES_AXIS),
-        x=alt.X(value.name, type="quantitative", title=value.header),
+        x=alt.X(value.name, type="quantitative", title=value.header, scale=room),
         tooltip=[_tip(alt, by), _tip(alt, value)],
     )
     bar = base.mark_bar(height={"band": 0.7}).encode(
@@ -264,8 +270,7 @@ def _value_text(column: Column, values: Sequence[object]) -> polars.Series:
     """Write values as they stand beside bars."""
     import polars
 
-    unit = f" {column.unit}" if column.unit else ""
-    return polars.Series("written", [column.text(value) + unit for value in values])
+    return polars.Series("written", [column.text(value) for value in values])
 
 
 _SIDES_AXIS: Final[Any] = {"ticks": False, "domain": False, "labelPadding": 8, "labelLimit": 220}

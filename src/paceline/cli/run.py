@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from paceline.cli.options import joined
 from paceline.errors import Problem, RunError, SpecError
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ _HOW_LONG = "How long (one of these; default: one epoch)"
 _WHAT = "What and where"
 
 
-def run(  # noqa: PLR0917 - each is an option on the command line
+def spec_options(  # noqa: PLR0917 - each is an option on the command line
     workload: Annotated[
         str,
         typer.Argument(
@@ -117,11 +118,8 @@ def run(  # noqa: PLR0917 - each is an option on the command line
             help="Set any field of the spec; more may follow: --set a=1 b=2.",
         ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="The folder of all runs.")] = Path("runs"),
-    json_: Annotated[
-        bool, typer.Option("--json", help="Print the result as one JSON object, last line.")
-    ] = False,
-) -> None:
+) -> dict[str, Any]:
+    """Make the table of a spec out of options; other commands take the same."""
     flags = {
         "num_workers": workers,
         "batch": batch,
@@ -142,7 +140,20 @@ def run(  # noqa: PLR0917 - each is an option on the command line
     }
     given = {field: value for field, value in flags.items() if value is not None}
     settings = [*(set_ or []), *(more_settings or [])]
-    _carry_out(spec_table(workload, given, settings), out, json_)
+    return spec_table(workload, given, settings)
+
+
+def _run(
+    table: dict[str, Any],
+    out: Annotated[Path, typer.Option(help="The folder of all runs.")] = Path("runs"),
+    json_: Annotated[
+        bool, typer.Option("--json", help="Print the result as one JSON object, last line.")
+    ] = False,
+) -> None:
+    _carry_out(table, out, json_)
+
+
+run = joined(spec_options, _run)
 
 
 def _carry_out(table: dict[str, Any], out: Path, as_json: bool) -> None:
@@ -152,7 +163,7 @@ def _carry_out(table: dict[str, Any], out: Path, as_json: bool) -> None:
     from paceline.spec import RunSpec
 
     spec = RunSpec.from_table(table)
-    _interrupt_on(signal.SIGTERM, signal.SIGHUP)
+    interrupt_on(signal.SIGTERM, signal.SIGHUP)
     try:
         with watching(spec) as watch:
             result = driver.run(spec, out=out, watch=watch)
@@ -172,7 +183,7 @@ def _print_json(result: Result) -> None:
     sys.stdout.flush()
 
 
-def _interrupt_on(*signals: int) -> None:
+def interrupt_on(*signals: int) -> None:
     """Being asked to end is answered like Ctrl-C: stop, keep what there is, seal."""
 
     def interrupt(*_: object) -> NoReturn:

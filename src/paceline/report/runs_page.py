@@ -22,7 +22,7 @@ def page_of(
     labels = _labels(runs)
     gallery = Gallery(sides, stick, labels)
     sections = (
-        Section(title="The comparison", items=(tables.comparison(sides, stick, labels),)),
+        Section(title="Results", items=(tables.comparison(sides, stick, labels),)),
         _section("How these runs were made", notes),
         _section("Time and speed", (), gallery.time_to_level(), gallery.speed_up()),
         _section("Learning", (), *gallery.loss(), gallery.accuracy()),
