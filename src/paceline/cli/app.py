@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from paceline.cli import convert, data, doctor, report, run, stored, workloads
+from paceline.cli import compare, convert, data, doctor, report, run, stored, workloads
 from paceline.errors import PacelineError, SeatFailed, SpecError
 
 
@@ -40,6 +40,7 @@ app = typer.Typer(
 )
 app.callback()(_options)
 app.command("run", help=run.HELP)(run.run)
+app.command("compare", help=compare.HELP)(compare.compare)
 app.command("ls")(stored.ls)
 app.command("show")(stored.show)
 app.command("report")(report.report)

@@ -207,14 +207,14 @@ def spec_table(workload: str, given: dict[str, Any], settings: list[str]) -> dic
     else:
         table["workload"] = {"name": workload}
     for field, value in given.items():
-        _put(table, field, value)
+        put(table, field, value)
     problems = []
     for setting in settings:
         field, equals, text = setting.partition("=")
         if equals and field:
             if field.strip() == "workload.name":
-                _forget_the_workloads_choices(table, _value_of(text))
-            _put(table, field.strip(), _value_of(text))
+                _forget_the_workloads_choices(table, value_of(text))
+            put(table, field.strip(), value_of(text))
         else:
             problems.append(Problem("--set", setting, "not of the form FIELD=VALUE"))
     if problems:
@@ -222,7 +222,7 @@ def spec_table(workload: str, given: dict[str, Any], settings: list[str]) -> dic
     return table
 
 
-def _put(table: dict[str, Any], field: str, value: object) -> None:
+def put(table: dict[str, Any], field: str, value: object) -> None:
     """Set `a.b.c` in nested tables. Another name for a part drops the old part's fields."""
     *path, last = field.split(".")
     for key in path:
@@ -242,7 +242,7 @@ def _forget_the_workloads_choices(table: dict[str, Any], workload: object) -> No
         table.pop("batch", None)
 
 
-def _value_of(text: str) -> object:
+def value_of(text: str) -> object:
     """Read a value as TOML has it; anything else is a string."""
     try:
         return tomllib.loads(f"value = {text}")["value"]
