@@ -7,7 +7,17 @@ from typing import Annotated
 
 import typer
 
-from paceline.cli import calibrate, convert, data, doctor, run, stored, workloads
+from paceline.cli import (
+    calibrate,
+    compare,
+    convert,
+    data,
+    doctor,
+    report,
+    run,
+    stored,
+    workloads,
+)
 from paceline.errors import PacelineError, SeatFailed, SpecError
 
 
@@ -40,8 +50,10 @@ app = typer.Typer(
 )
 app.callback()(_options)
 app.command("run", help=run.HELP)(run.run)
+app.command("compare", help=compare.HELP)(compare.compare)
 app.command("ls")(stored.ls)
 app.command("show")(stored.show)
+app.command("report")(report.report)
 app.command("workloads")(workloads.workloads)
 app.command("calibrate")(calibrate.calibrate)
 data.app.command("convert")(convert.convert)
