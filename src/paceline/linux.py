@@ -39,6 +39,18 @@ def unshare(flags: int) -> None:
         raise OSError(code, os.strerror(code))
 
 
+def ready_s() -> float | None:
+    """For how long this thread was ready to run and had no processor; take differences.
+
+    Counts the time it was held back by a cap on its group's processor time, too.
+    """
+    try:
+        with open("/proc/thread-self/schedstat", "rb") as file:  # noqa: PTH123 - as quick as can be
+            return int(file.read().split()[1]) / 1e9
+    except (OSError, IndexError):
+        return None
+
+
 def own_pid() -> int:
     """Give this process's number as /proc has it: inside a PID namespace getpid() differs."""
     return int(os.readlink("/proc/self"))  # noqa: PTH115 - a Path costs more than the call

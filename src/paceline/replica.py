@@ -64,6 +64,13 @@ class Replica:
         return state
 
     @property
+    def num_bytes(self) -> int:
+        """How many bytes all parameters take, a table that is kept elsewhere included."""
+        values = self.parameters
+        kept = self.table.num_rows * self.table.width if self.table is not None else 0
+        return values.nbytes + kept * values.element_size()
+
+    @property
     def has_buffers(self) -> bool:
         """Whether there is more to the model than parameters: statistics of batches, say."""
         parameters = dict(self.model.named_parameters(remove_duplicate=False))

@@ -70,6 +70,15 @@ class WorkerTotals:
     """How many synchronous updates it was the last to arrive at."""
     late_s: float | None = None
     """By how much it arrived after the first at synchronous updates, in all."""
+    wait_s: float | None = None
+    """How much of `exchange_s` it waited for slower workers, in all."""
+    queue_s: float | None = None
+    """How much of it its pushes waited before a server looked at them; None where it cannot be
+    told."""
+    apply_s: float | None = None
+    """How much of it the worker applied updates itself; None where a server does."""
+    ready_s: float | None = None
+    """For how long the thread that steps was ready to run and had no processor."""
     hidden_s: float | None = None
     """How long gradients were on their way while the worker still computed, in all."""
     buckets: tuple[BucketTotals, ...] = ()
@@ -89,9 +98,13 @@ class ServerTotals:
     cpu_s: float | None
     """Processor time of the thread that serves."""
     apply_s: float
-    """Time spent applying updates."""
+    """Time spent averaging gradients and applying updates."""
     queue_s: float | None
     """Time that pushes waited before the server looked at them; None where it cannot be told."""
+    busy_s: float | None = None
+    """Time that it did not wait for anybody."""
+    ready_s: float | None = None
+    """For how long the thread that serves was ready to run and had no processor."""
 
 
 @final
@@ -180,6 +193,12 @@ class Result:
     """From the first seat that was ready to the last."""
     steal_s: float | None = None
     """Processor time that the machine's host gave to others meanwhile."""
+    host_cpu_percent: float | None = None
+    """Of all cores of the machine, while training: whoever used them."""
+    model_bytes: int | None = None
+    """All parameters, a table of rows included."""
+    touched_rows: int | None = None
+    """Rows of the model's table that a batch touches, as the last one did; None without table."""
     warnings: tuple[str, ...] = ()
     nodes: tuple[NodeUsage, ...] = ()
     workers: tuple[WorkerTotals, ...] = ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, final
 
 from paceline.comm.allreduce.base import AllReduce
@@ -75,12 +76,14 @@ class RingMember(Member):
 
     def _apply(self) -> None:
         """Update the parameters; a mean that is not finite is refused, by all alike."""
+        began_ns = perf_counter_ns()
         self.global_steps += 1
         gradients = self.replica.gradients
         if math.isfinite(gradients.sum().item()):
             self._update.apply(gradients, self.global_steps)
         else:
             self._num_refused += 1
+        self._timing.applied(began_ns)
 
     def _agree_on_order(self) -> None:
         """Let buckets leave from now on in the order in which rank 0 saw them finished."""
@@ -97,6 +100,7 @@ class RingMember(Member):
             "refused": self._num_refused,
             "times_last": self._slots.times_last,
             "late_s": self._slots.late_s,
+            "wait_s": self._slots.wait_s,
             **self._timing.table(),
         }
 
