@@ -101,6 +101,7 @@ def result_of(
         host_cpu_percent=outcome.host_cpu_percent,
         model_bytes=_said_by_any(outcome, "model_bytes"),
         touched_rows=_said_by_any(outcome, "touched_rows"),
+        row_bytes=_said_by_any(outcome, "row_bytes"),
         warnings=tuple(outcome.warnings),
         nodes=tuple(_node_usage(name, facts, nodes) for name in facts.seats),
         workers=workers,

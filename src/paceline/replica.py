@@ -71,6 +71,12 @@ class Replica:
         return values.nbytes + kept * values.element_size()
 
     @property
+    def row_bytes(self) -> int | None:
+        """How long a row of the model's table is, wherever that is kept."""
+        table = self.table or self._held
+        return None if table is None else table.width * self.parameters.element_size()
+
+    @property
     def has_buffers(self) -> bool:
         """Whether there is more to the model than parameters: statistics of batches, say."""
         parameters = dict(self.model.named_parameters(remove_duplicate=False))

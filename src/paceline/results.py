@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self, final
 
 Status = Literal["finished", "failed", "interrupted"]
+VerdictKind = Literal["compute", "input", "link", "server", "straggler", "host-limited", "balanced"]
 
 
 @final
@@ -122,6 +123,23 @@ class Staleness:
 
 @final
 @dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What held a run up, and what to try next."""
+
+    kind: VerdictKind
+    where: str | None
+    """A node or a seat; `host` is the machine itself. None where nothing stands out."""
+    sentence: str
+    evidence: dict[str, float]
+    """The measured shares that it rests on, 1 being all."""
+    suggestion: str | None = None
+    """None where the measured parts support none."""
+    expected_gain: float | None = None
+    """Samples a second with the suggestion followed, over those of this run."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
 class Facts:
     """What is known of a run before it starts; kept beside it, so that anyone can seal it."""
 
@@ -199,12 +217,16 @@ class Result:
     """All parameters, a table of rows included."""
     touched_rows: int | None = None
     """Rows of the model's table that a batch touches, as the last one did; None without table."""
+    row_bytes: int | None = None
+    """How long such a row is."""
     warnings: tuple[str, ...] = ()
     nodes: tuple[NodeUsage, ...] = ()
     workers: tuple[WorkerTotals, ...] = ()
     servers: tuple[ServerTotals, ...] = ()
     staleness: Staleness | None = None
     """None where a strategy has none to speak of."""
+    verdict: Verdict | None = None
+    """What held it up; None of a run too short to tell."""
 
     def table(self) -> dict[str, Any]:
         """Give all as plain values, for JSON."""
@@ -221,6 +243,8 @@ class Result:
         known["servers"] = tuple(ServerTotals(**_known(ServerTotals, each)) for each in servers)
         if table.get("staleness"):
             known["staleness"] = Staleness(**_known(Staleness, table["staleness"]))
+        if table.get("verdict"):
+            known["verdict"] = Verdict(**_known(Verdict, table["verdict"]))
         return cls(**known)
 
 

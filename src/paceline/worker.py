@@ -329,6 +329,7 @@ class Worker:
             "final_loss": self.recorder.final_loss(),
             "model_bytes": self.replica.num_bytes,
             "touched_rows": self.touched_rows,
+            "row_bytes": self.replica.row_bytes,
             "memory_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             **self.member.counted(),
             **self.train_data.counted(),
