@@ -78,6 +78,7 @@ class Conductor:
             "evaluated": self._on_evaluated,
             "served": self._on_served,
             "failed": self._on_failed,
+            "lost": self._on_lost,
         }
         self._deadline_s = math.inf
         self._interrupted = False
@@ -288,6 +289,10 @@ class Conductor:
 
     def _on_failed(self, name: str, message: Message) -> None:
         self._fail(name, message["error"])
+
+    def _on_lost(self, _: str, message: Message) -> None:
+        """A seat no longer reaches another: that one is the cause."""
+        self._fail(message["seat"], message["reason"])
 
     def _fail(self, name: str, reason: str) -> None:
         """The first failure is the cause; the others are told of it and leave."""

@@ -53,6 +53,7 @@ def run(spec: RunSpec, *, out: Path | str = DEFAULT_OUT, watch: Watch | None = N
     watch = watch or (lambda _: None)
     _prepare(spec, watch)
     order = spec.check_data()
+    spec.cluster.verify()
     facts = _facts(spec, order)
     run_dir = create_run(
         Path(out),
@@ -105,7 +106,7 @@ def _carry_out(
     began_s: float,
 ) -> RunError | None:
     """Start the seats and lead them to the end; returns what went wrong, if anything did."""
-    seats = spec.cluster.seats(spec.num_workers, spec.strategy.num_servers)
+    seats = spec.seats()
     if not spec.record.monitor:
         seats = [seat for seat in seats if seat.role != "monitor"]
     job = Job(
@@ -133,6 +134,7 @@ def _carry_out(
         )
         _lead(conductor, crew, watch)
         _note_stragglers(conductor, outcome)
+        outcome.warnings += crew.warnings
         return _failure(run_dir, outcome, conductor.failed_seat)
     except KeyboardInterrupt:  # not in the middle of training, where it is answered gently
         outcome.status, outcome.reason = "interrupted", "stopped by the user"
@@ -190,7 +192,7 @@ def _seal(run_dir: RunDir, facts: Facts, outcome: Outcome) -> Result:
 
 def _facts(spec: RunSpec, order: Order) -> Facts:
     seats: dict[str, list[str]] = {}
-    for seat in spec.cluster.seats(spec.num_workers, spec.strategy.num_servers):
+    for seat in spec.seats():
         seats.setdefault(seat.node, [])
         if seat.role != "monitor":
             seats[seat.node].append(seat.name)
@@ -206,7 +208,7 @@ def _facts(spec: RunSpec, order: Order) -> Facts:
         seed=spec.seed,
         target=" and ".join(wanted) or None,
         seats=seats,
-        num_cores=dict.fromkeys(seats, usable_cores() or 1.0),
+        num_cores={node: spec.cluster.cores_of(node) or usable_cores() or 1.0 for node in seats},
         tensorboard=spec.record.tensorboard,
     )
 

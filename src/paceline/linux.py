@@ -51,6 +51,29 @@ def ready_s() -> float | None:
         return None
 
 
+def setns(descriptor: int, kind: int) -> None:
+    """Move this thread to a namespace that a descriptor leads to."""
+    if _LIBC.setns(descriptor, kind) != 0:
+        code = ctypes.get_errno()
+        raise OSError(code, os.strerror(code))
+
+
+def become_root_inside() -> None:
+    """Move to a user namespace of our own, in which this user is root.
+
+    Root, because a program loses its rights when it starts another under any other number.
+    """
+    user, group = os.geteuid(), os.getegid()
+    unshare(CLONE_NEWUSER)
+    for name, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"0 {user} 1"),
+        ("gid_map", f"0 {group} 1"),
+    ):
+        with open(f"/proc/self/{name}", "w") as file:  # noqa: PTH123 - as own_pid
+            file.write(text)
+
+
 def own_pid() -> int:
     """Give this process's number as /proc has it: inside a PID namespace getpid() differs."""
     return int(os.readlink("/proc/self"))  # noqa: PTH115 - a Path costs more than the call

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, final
@@ -158,6 +158,8 @@ def _worker_totals(name: str, outcome: Outcome, steps: list[Row]) -> WorkerTotal
         sent_bytes=said.get("sent_bytes"),
         received_bytes=said.get("received_bytes"),
         refused=said.get("refused"),
+        dropped_frames=said.get("dropped_frames"),
+        rejected_peers=said.get("rejected_peers"),
         cpu_s=said.get("cpu_s"),
         memory_peak_bytes=said.get("memory_peak_bytes"),
         hidden_s=said.get("hidden_s"),
@@ -189,9 +191,9 @@ def _arrivals(name: str, outcome: Outcome) -> Row:
 
 def _servers(outcome: Outcome) -> tuple[ServerTotals, ...]:
     counted = sorted((name, row) for name, row in outcome.servers.items() if "updates" in row)
-    keys = ("updates", "dropped", "refused", "cpu_s", "apply_s", "queue_s", "busy_s", "ready_s")
+    keys = {each.name for each in fields(ServerTotals)}
     return tuple(
-        ServerTotals(name=name, **{key: row[key] for key in keys if key in row})
+        ServerTotals(name=name, **{key: row[key] for key in keys & row.keys()})
         for name, row in counted
     )
 

@@ -67,6 +67,10 @@ class WorkerTotals:
     received_bytes: int | None = None
     refused: int | None = None
     """Gradients that were not finite, and so left out."""
+    dropped_frames: int | None = None
+    """Messages that were not of this run, or damaged, or made no sense; None without messages."""
+    rejected_peers: int | None = None
+    """How often somebody was turned away before sending a message; None without messages."""
     times_last: int | None = None
     """How many synchronous updates it was the last to arrive at."""
     late_s: float | None = None
@@ -106,6 +110,9 @@ class ServerTotals:
     """Time that it did not wait for anybody."""
     ready_s: float | None = None
     """For how long the thread that serves was ready to run and had no processor."""
+    dropped_frames: int | None = None
+    """As of a worker."""
+    rejected_peers: int | None = None
 
 
 @final

@@ -13,7 +13,7 @@ from annotated_types import Ge, Gt, Le
 
 from paceline.catalogue import Catalogue
 from paceline.clusters import CLUSTERS
-from paceline.clusters.base import Cluster
+from paceline.clusters.base import Cluster, Seat
 from paceline.clusters.local import Local
 from paceline.description import Count, Description, Positive, build
 from paceline.errors import DataError, Problem, SpecError
@@ -164,9 +164,22 @@ class RunSpec(Description):
             reason = f"{self.strategy.name} shares no parameters, so it has no global steps"
             yield Problem("steps", self.steps, reason, LENGTHS[1:])
         yield from self.strategy.group_problems(self.num_workers)
+        yield from self.cluster.group_problems(**self._group)
         if self.strategy.needs_processes and self.cluster.shares_process and self.num_workers > 1:
             reason = f"{self.strategy.name} needs a process for each worker"
             yield Problem("cluster", self.cluster.name, reason, ("local",))
+
+    @property
+    def _group(self) -> dict[str, Any]:
+        return {
+            "num_workers": self.num_workers,
+            "num_servers": self.strategy.num_servers,
+            "servers_apart": self.strategy.servers_apart,
+        }
+
+    def seats(self) -> list[Seat]:
+        """Give every seat of the run a node."""
+        return self.cluster.seats(**self._group)
 
     def check_data(self) -> Order:
         """Look at the data: is it there, and are there rows enough? Returns the order of rows."""

@@ -25,7 +25,7 @@ from paceline.clusters.base import Berth
 from paceline.comm.base import Finished
 from paceline.comm.line import SeatLine
 from paceline.compute.real import Real
-from paceline.errors import Aborted
+from paceline.errors import Aborted, PeerLost
 from paceline.evaluation import Evaluator
 from paceline.linux import own_pid, ready_s
 from paceline.measure.clock import Clock
@@ -52,7 +52,9 @@ def main(berth: Berth) -> int:
     try:
         spec = berth.spec or RunSpec.read(RunDir(berth.run_dir).spec)
         roles[berth.seat.role](berth, spec)
-    except Aborted as error:
+    except (Aborted, PeerLost) as error:
+        if isinstance(error, PeerLost):
+            _say_lost(berth.line, error)
         with contextlib.suppress(OSError):
             print(f"ended: {error}", file=sys.stderr)  # noqa: T201 - this is the seat's own log
         return 3
@@ -67,6 +69,11 @@ def main(berth: Berth) -> int:
 def _say_failed(line: SeatLine, error: BaseException) -> None:
     with contextlib.suppress(Aborted):
         line.send("failed", error=f"{type(error).__name__}: {error}"[:4000])
+
+
+def _say_lost(line: SeatLine, error: PeerLost) -> None:
+    with contextlib.suppress(Aborted):
+        line.send("lost", seat=error.seat, reason=error.reason)
 
 
 def _work(berth: Berth, spec: RunSpec) -> None:
@@ -85,7 +92,7 @@ def _serve(berth: Berth, spec: RunSpec) -> None:
         pass
     finally:
         place.close()
-    berth.line.send("served", **usage.since(), **counted)
+    berth.line.send("served", **usage.since(), **counted, **place.counted())
 
 
 @final
@@ -332,6 +339,7 @@ class Worker:
             "row_bytes": self.replica.row_bytes,
             "memory_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             **self.member.counted(),
+            **self.place.counted(),
             **self.train_data.counted(),
         }
 

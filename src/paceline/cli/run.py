@@ -60,7 +60,31 @@ def run(  # noqa: PLR0917 - each is an option on the command line
     cluster: Annotated[
         str | None,
         typer.Option(
-            help="Where processes run: local, or inline for a debugger.", rich_help_panel=_WHAT
+            help="Where processes run: local, emulated (nodes with links of their own, on this "
+            "machine), or inline for a debugger.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
+    nodes: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of emulated nodes; default: one a worker.", rich_help_panel=_WHAT
+        ),
+    ] = None,
+    link: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RATE",
+            help="What each emulated node's link carries, each way, such as 1gbit or 100mbit.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
+    latency: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="How much later packets arrive between emulated nodes, such as 5ms.",
+            rich_help_panel=_WHAT,
         ),
     ] = None,
     batch: Annotated[
@@ -137,6 +161,9 @@ def run(  # noqa: PLR0917 - each is an option on the command line
         "eval_samples": eval_samples,
         "strategy.name": strategy,
         "cluster.name": cluster,
+        "cluster.nodes": nodes,
+        "cluster.link": link,
+        "cluster.latency_s": latency,
         "optimizer.lr": lr,
         "workload.data_dir": str(data_dir) if data_dir else None,
     }

@@ -45,6 +45,13 @@ class Place:
         """Messages to and from the other seats, by name: `worker0`, `server0`."""
         return self.open_channel()
 
+    def counted(self) -> Mapping[str, int]:
+        """Give what the channel has counted, if anybody opened it."""
+        if "channel" not in self.__dict__:
+            return {}
+        channel = self.channel
+        return {"dropped_frames": channel.dropped, "rejected_peers": channel.rejected}
+
     def close(self) -> None:
         """Close the channel, if anybody opened it."""
         if "channel" in self.__dict__:
@@ -169,6 +176,11 @@ class Strategy(Description, ABC):
     def num_servers(self) -> int:
         """How many server seats it wants."""
         return 0
+
+    @property
+    def servers_apart(self) -> bool:
+        """Whether servers want nodes of their own, where a cluster has several."""
+        return False
 
     def meaning(self, num_workers: int) -> str:
         """Say in a few words what was computed; printed with every result."""
