@@ -10,7 +10,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from paceline.results import Verdict
-from paceline.verdict.suggestions import suggestions
+from paceline.verdict.suggestions import Suggestion, suggestions
 from paceline.verdict.thresholds import THRESHOLDS, Thresholds
 from paceline.verdict.view import View
 
@@ -23,7 +23,7 @@ def judge(result: Result, thresholds: Thresholds = THRESHOLDS) -> Verdict | None
     view = View.of(result, thresholds.least_steps)
     if view is None:
         return None
-    verdict = next(found for rule in _RULES if (found := rule(view, thresholds)) is not None)
+    verdict = _found(view, thresholds)
     tips = suggestions(view, verdict)
     if not tips:
         return verdict
@@ -34,6 +34,16 @@ def judge(result: Result, thresholds: Thresholds = THRESHOLDS) -> Verdict | None
         suggestion=best.advice,
         expected_gain=round(best.gain, 3),
     )
+
+
+def suggestions_for(result: Result, thresholds: Thresholds = THRESHOLDS) -> list[Suggestion]:
+    """Give everything worth trying, what brings most first."""
+    view = View.of(result, thresholds.least_steps)
+    return [] if view is None else suggestions(view, _found(view, thresholds))
+
+
+def _found(view: View, thresholds: Thresholds) -> Verdict:
+    return next(found for rule in _RULES if (found := rule(view, thresholds)) is not None)
 
 
 def _by_device(view: View, _: Thresholds) -> Verdict | None:
@@ -84,8 +94,8 @@ def _host_is_full(view: View, limits: Thresholds) -> Verdict | None:
     if view.host < limits.host_full or view.starved < limits.starved:
         return None
     sentence = (
-        f"host-limited: all cores of this machine are {_percent(view.host)} busy, and workers wait "
-        f"{_percent(view.starved)} of their time for one"
+        f"host-limited: all cores of this machine are {_percent(view.host)} busy, and "
+        f"{view.slowest} waits {_percent(view.starved)} of its time for one"
     )
     evidence = {"host": view.host, "starved": view.starved}
     return Verdict(kind="host-limited", where="host", sentence=sentence, evidence=evidence)

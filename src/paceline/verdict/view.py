@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import fmean, median
+from statistics import median
 from typing import TYPE_CHECKING, final
 
 from paceline.verdict.parts import Parts, all_parts
@@ -92,9 +92,11 @@ class View:
 
     @property
     def starved(self) -> float:
-        """The part of their time that workers were ready to run and had no processor."""
-        train_s = self.result.train_s or 1.0
-        return fmean((each.ready_s or 0.0) / train_s for each in self.result.workers)
+        """The part of its time that the slowest worker was ready to run and had no processor.
+
+        Only its: ranks that wait for others yield, and so are ready though they want nothing.
+        """
+        return (self.slowest_worker.ready_s or 0.0) / (self.result.train_s or 1.0)
 
     @property
     def host(self) -> float:
