@@ -50,6 +50,7 @@ class Outcome:
     startup_s: float | None = None
     joining_s: float | None = None
     steal_s: float | None = None
+    host_cpu_percent: float | None = None
     warnings: list[str] = field(default_factory=list)
 
 
@@ -108,12 +109,21 @@ def result_of(
         startup_s=outcome.startup_s,
         joining_s=outcome.joining_s,
         steal_s=outcome.steal_s,
+        host_cpu_percent=outcome.host_cpu_percent,
+        model_bytes=_said_by_any(outcome, "model_bytes"),
+        touched_rows=_said_by_any(outcome, "touched_rows"),
+        row_bytes=_said_by_any(outcome, "row_bytes"),
         warnings=(*facts.notes, *outcome.warnings),
         nodes=tuple(_node_usage(name, facts, nodes, workers) for name in facts.seats),
         workers=workers,
         servers=servers,
         staleness=staleness,
     )
+
+
+def _said_by_any(outcome: Outcome, key: str) -> Any:
+    """What every worker says alike."""
+    return next((said[key] for said in outcome.totals.values() if key in said), None)
 
 
 def _final_evaluation(outcome: Outcome, steps: list[Row]) -> Row:
@@ -167,6 +177,8 @@ def _worker_totals(name: str, outcome: Outcome, steps: list[Row]) -> WorkerTotal
         hidden_s=said.get("hidden_s"),
         device_busy_s=said.get("device_busy_s"),
         late_steps=said.get("late_steps"),
+        apply_s=said.get("apply_s"),
+        ready_s=said.get("ready_s"),
         buckets=tuple(BucketTotals(**each) for each in said.get("buckets", ())),
         **_arrivals(name, outcome),
         **(spans if rows else {}),
@@ -177,13 +189,17 @@ def _arrivals(name: str, outcome: Outcome) -> Row:
     """How a worker arrived at synchronous updates: as it says, or as the first server saw it."""
     said = outcome.totals.get(name, {})
     if "late_s" in said:
-        return {"times_last": said["times_last"], "late_s": said["late_s"]}
+        return {key: said[key] for key in ("times_last", "late_s", "wait_s")}
     seen = outcome.servers.get("server0", {})
+    queued = seen.get("queue_by_worker_s")
+    known = {"queue_s": queued.get(name, 0.0)} if queued else {}
     if not seen.get("last_arrivals"):
-        return {}
+        return {**known, "wait_s": said.get("held_s")}
     return {
+        **known,
         "times_last": seen["last_arrivals"].get(name, 0),
-        "late_s": seen["late_s"].get(name, 0.0),
+        "late_s": seen["late_by_worker_s"].get(name, 0.0),
+        "wait_s": seen["wait_by_worker_s"].get(name, 0.0),
     }
 
 

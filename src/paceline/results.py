@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import Any, Literal, Self, final
 
 Status = Literal["finished", "failed", "interrupted"]
+VerdictKind = Literal["compute", "input", "link", "server", "straggler", "host-limited", "balanced"]
 
 
 @final
@@ -79,6 +80,15 @@ class WorkerTotals:
     """How many synchronous updates it was the last to arrive at."""
     late_s: float | None = None
     """By how much it arrived after the first at synchronous updates, in all."""
+    wait_s: float | None = None
+    """How much of `exchange_s` it waited for slower workers, in all."""
+    queue_s: float | None = None
+    """How much of it its pushes waited before a server looked at them; None where it cannot be
+    told."""
+    apply_s: float | None = None
+    """How much of it the worker applied updates itself; None where a server does."""
+    ready_s: float | None = None
+    """For how long the thread that steps was ready to run and had no processor."""
     hidden_s: float | None = None
     """How long gradients were on their way while the worker still computed, in all."""
     device_busy_s: float | None = None
@@ -102,11 +112,15 @@ class ServerTotals:
     cpu_s: float | None
     """Processor time of the thread that serves."""
     apply_s: float
-    """Time spent applying updates."""
+    """Time spent averaging gradients and applying updates."""
     queue_s: float | None
     """Time that pushes waited before the server looked at them; None where it cannot be told."""
     held_up_s: float | None = None
     """As of a worker."""
+    busy_s: float | None = None
+    """Time that it did not wait for anybody."""
+    ready_s: float | None = None
+    """For how long the thread that serves was ready to run and had no processor."""
     dropped_frames: int | None = None
     """As of a worker."""
     rejected_peers: int | None = None
@@ -123,6 +137,23 @@ class Staleness:
     max: int
     histogram: dict[str, int]
     """Number of updates by staleness."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What held a run up, and what to try next."""
+
+    kind: VerdictKind
+    where: str | None
+    """A node or a seat; `host` is the machine itself. None where nothing stands out."""
+    sentence: str
+    evidence: dict[str, float]
+    """The measured shares that it rests on, 1 being all."""
+    suggestion: str | None = None
+    """None where the measured parts support none."""
+    expected_gain: float | None = None
+    """Samples a second with the suggestion followed, over those of this run."""
 
 
 @final
@@ -210,12 +241,22 @@ class Result:
     """From the first seat that was ready to the last."""
     steal_s: float | None = None
     """Processor time that the machine's host gave to others meanwhile."""
+    host_cpu_percent: float | None = None
+    """Of all cores of the machine, while training: whoever used them."""
+    model_bytes: int | None = None
+    """All parameters, a table of rows included."""
+    touched_rows: int | None = None
+    """Rows of the model's table that a batch touches, as the last one did; None without table."""
+    row_bytes: int | None = None
+    """How long such a row is."""
     warnings: tuple[str, ...] = ()
     nodes: tuple[NodeUsage, ...] = ()
     workers: tuple[WorkerTotals, ...] = ()
     servers: tuple[ServerTotals, ...] = ()
     staleness: Staleness | None = None
     """None where a strategy has none to speak of."""
+    verdict: Verdict | None = None
+    """What held it up; None of a run too short to tell."""
 
     @property
     def label(self) -> str:
@@ -237,6 +278,8 @@ class Result:
         known["servers"] = tuple(ServerTotals(**_known(ServerTotals, each)) for each in servers)
         if table.get("staleness"):
             known["staleness"] = Staleness(**_known(Staleness, table["staleness"]))
+        if table.get("verdict"):
+            known["verdict"] = Verdict(**_known(Verdict, table["verdict"]))
         return cls(**known)
 
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from paceline.measure.tensorboard import write_events
 from paceline.outcome import Outcome, Row, result_of
 from paceline.results import Facts, Result
 from paceline.runs import RunDir, written_beside
+from paceline.verdict import judge
 
 
 def seal(run: RunDir, facts: Facts, outcome: Outcome) -> Result:
@@ -36,6 +38,7 @@ def seal(run: RunDir, facts: Facts, outcome: Outcome) -> Result:
     for path, write in parts.items():
         _write_or_warn(path, write, outcome)
     result = result_of(run.path, facts, outcome, steps, nodes)
+    result = replace(result, verdict=judge(result))
     run.seal(result.table())
     return result
 

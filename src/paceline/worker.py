@@ -29,7 +29,7 @@ from paceline.compute.real import Real
 from paceline.compute.replay import Replay, ReplayedUpdate
 from paceline.errors import Aborted, PeerLost, Problem, SpecError
 from paceline.evaluation import Evaluator
-from paceline.linux import own_pid
+from paceline.linux import own_pid, ready_s
 from paceline.measure.clock import Clock, virtual
 from paceline.measure.held_up import HeldUp
 from paceline.measure.monitor import watch_node
@@ -89,16 +89,31 @@ def _serve(berth: Berth, spec: RunSpec) -> None:
         place = _place(berth, spec)
     berth.line.send("joined", pid=own_pid())
     counted: Mapping[str, Any] = {}
-    began_s, held_up = time.thread_time(), HeldUp()
+    usage, held_up = _ThreadUsage(), HeldUp()
     try:
         counted = spec.strategy.serve(place)
     except Finished:
         pass
     finally:
         place.close()
-    cpu_s = time.thread_time() - began_s
     counted = {**counted, **place.counted(), "held_up_s": held_up.so_far_s()}
-    berth.line.send("served", cpu_s=cpu_s, **virtual(counted, spec.dilation))
+    berth.line.send("served", **usage.since(), **virtual(counted, spec.dilation))
+
+
+@final
+class _ThreadUsage:
+    """What this thread has had of a processor since a moment, and what it wanted."""
+
+    def __init__(self) -> None:
+        self._cpu_s = time.thread_time()
+        self._ready_s = ready_s()
+
+    def since(self) -> dict[str, float | None]:
+        before_s, now_s = self._ready_s, ready_s()
+        return {
+            "cpu_s": time.thread_time() - self._cpu_s,
+            "ready_s": None if now_s is None or before_s is None else now_s - before_s,
+        }
 
 
 def _monitor(berth: Berth, spec: RunSpec) -> None:
@@ -202,6 +217,7 @@ class Worker:
         self.clock = Clock(spec.dilation)
         self.held_up = HeldUp()
         self.num_steps = 0
+        self.touched_rows: int | None = None
 
     def _make_compute(self) -> Compute:
         spec, member, replica = self.spec, self.member, self.replica
@@ -225,11 +241,9 @@ class Worker:
                 "joined", pid=own_pid(), data=self.train_data.origin, has_buffers=has_buffers
             )
             self.clock.start(self.line.wait("start")["start_s"])
-            began_s = time.thread_time()
-            self.held_up = HeldUp()
+            usage, self.held_up = _ThreadUsage(), HeldUp()
             self._train_to_its_end()
-            cpu_s = time.thread_time() - began_s
-            self.line.send("trained", cpu_s=cpu_s, **self._totals())
+            self.line.send("trained", **usage.since(), **self._totals())
             if self.rank == 0 and self.spec.record.tensorboard:
                 self._draw_graph()
             self._attend("finish")
@@ -291,7 +305,10 @@ class Worker:
     def _loaded(self) -> Iterator[tuple[Batch, Tensor | None]]:
         data = self.train_data
         for batch in data.batches(self.order, self.rank):
-            yield batch, data.touched(batch)
+            rows = data.touched(batch)
+            if rows is not None:
+                self.touched_rows = rows.numel()
+            yield batch, rows
 
     def _progress(self) -> int:
         """Global steps; where there are none, this worker's own."""
@@ -353,6 +370,9 @@ class Worker:
             "samples": self.num_steps * self.order.batch,
             "global_steps": self.member.global_steps,
             "final_loss": self.recorder.final_loss(),
+            "model_bytes": self.replica.num_bytes,
+            "touched_rows": self.touched_rows,
+            "row_bytes": self.replica.row_bytes,
             "memory_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             **virtual(self._counted(), self.spec.dilation),
             **self.train_data.counted(),

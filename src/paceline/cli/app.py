@@ -13,6 +13,7 @@ from paceline.cli import (
     convert,
     data,
     doctor,
+    explain,
     report,
     run,
     stored,
@@ -53,6 +54,7 @@ app.command("run", help=run.HELP)(run.run)
 app.command("compare", help=compare.HELP)(compare.compare)
 app.command("ls")(stored.ls)
 app.command("show")(stored.show)
+app.command("explain")(explain.explain)
 app.command("report")(report.report)
 app.command("workloads")(workloads.workloads)
 app.command("calibrate")(calibrate.calibrate)

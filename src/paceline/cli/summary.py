@@ -23,6 +23,8 @@ def print_result(result: Result) -> None:
     if result.servers:
         console.print(_servers(result))
     console.print(_nodes(result))
+    if result.verdict is not None:
+        console.print(f"[bold]verdict[/] {escape(result.verdict.sentence)}", soft_wrap=True)
     for warning in result.warnings:
         console.print(f"[yellow]warning:[/] {escape(warning)}")
     console.print(f"[dim]{escape(result.run)}[/]", soft_wrap=True)

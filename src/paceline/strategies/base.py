@@ -113,9 +113,10 @@ class Member(ABC):
         """Give what this worker has counted, for its totals.
 
         Known are `sent_bytes` and `received_bytes` (values to and from other seats), `refused`
-        (gradients that were not finite), `staleness` (how many updates had which), `times_last`
-        and `late_s` (how it came to synchronous updates), `hidden_s` (how long gradients
-        travelled while it computed) and `buckets` (see `results.BucketTotals`).
+        (gradients that were not finite), `staleness` (how many updates had which), `times_last`,
+        `late_s` and `wait_s` (how it came to synchronous updates, and waited for others), `apply_s`
+        (how long it applied updates itself), `hidden_s` (how long gradients travelled while it
+        computed) and `buckets` (see `results.BucketTotals`).
         """
         return {}
 

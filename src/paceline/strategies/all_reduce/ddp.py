@@ -61,12 +61,14 @@ class DdpMember(Member):
     def exchange(self, *, last: bool) -> bool:
         del last
         must_stop = self._slots.read(self._exchange.finish())
+        began_ns = perf_counter_ns()
         self.global_steps += 1
         gradients = self.replica.gradients
         if are_finite(gradients.numpy()):
             self._update.apply(gradients, self.global_steps)
         else:
             self._num_refused += 1
+        self._exchange.timing.applied(began_ns)
         return must_stop
 
     def take_waited_ns(self) -> int:
@@ -80,6 +82,7 @@ class DdpMember(Member):
             "refused": self._num_refused,
             "times_last": self._slots.times_last,
             "late_s": self._slots.late_s,
+            "wait_s": self._slots.wait_s,
             **self._exchange.timing.table(),
         }
 

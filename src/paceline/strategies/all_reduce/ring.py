@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, final
 
 from paceline.comm.allreduce.base import AllReduce
@@ -77,11 +78,13 @@ class RingMember(Member):
 
     def _apply(self) -> None:
         """Update the parameters; a mean that is not finite is refused, by all alike."""
+        began_ns = perf_counter_ns()
         self.global_steps += 1
         if not self._checks or are_finite(self._gradients):
             self._update.apply(self.replica.gradients, self.global_steps)
         else:
             self._num_refused += 1
+        self._timing.applied(began_ns)
 
     def _agree_on_order(self) -> None:
         """Let buckets leave from now on in the order in which rank 0 saw them finished."""
@@ -98,6 +101,7 @@ class RingMember(Member):
             "refused": self._num_refused,
             "times_last": self._slots.times_last,
             "late_s": self._slots.late_s,
+            "wait_s": self._slots.wait_s,
             **self._timing.table(),
         }
 

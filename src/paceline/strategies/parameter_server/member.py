@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
+from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
 from paceline.finite import are_finite
@@ -38,6 +39,7 @@ class PsMember(Member):
         self._num_refused = 0
         self._staleness: Counter[int] = Counter()
         self._must_wait = False
+        self._held_ns = 0
         self._rows: Tensor | None = None
         self._link = _link(place, chunk_bytes, rules)  # which may move the replica
         self._gradients = self.replica.gradients.numpy()
@@ -46,7 +48,9 @@ class PsMember(Member):
         del last
         if self._must_wait:
             self._must_wait = False
+            began_ns = monotonic_ns()
             self.global_steps = self._link.await_release().version
+            self._held_ns += monotonic_ns() - began_ns
 
     def exchange(self, *, last: bool) -> bool:
         flags = LAST if last else 0
@@ -93,6 +97,7 @@ class PsMember(Member):
             "sent_bytes": self._link.sent_bytes,
             "received_bytes": self._link.received_bytes,
             "refused": self._num_refused,
+            "held_s": self._held_ns / 1e9,
             "staleness": {str(key): count for key, count in sorted(self._staleness.items())},
         }
 

@@ -327,10 +327,12 @@ class SharedServerLink(ServerLink):
         self._host.wait()
         self._open_arenas()
         while True:
+            woken_ns = monotonic_ns()
             for worker, words in enumerate(self._words):
                 if words[_PUSH] != self._seen[worker]:
                     self._seen[worker] += 1
                     yield from self._push(worker, words[_FLAGS])
+            self.busy_ns += monotonic_ns() - woken_ns
             self._host.wait()
 
     def _push(self, worker: int, flags: int) -> Iterator[Arrival]:
