@@ -110,9 +110,9 @@ def lines(
     )
     layers = [line]
     if faint is not None:
-        raw = alt.Chart().mark_line(opacity=0.35, strokeWidth=1)
+        raw = alt.Chart().mark_line(strokeOpacity=0.35, strokeWidth=1)
         layers.insert(0, raw.encode(**encoding, y=alt.Y(faint.name, type="quantitative")))
-    return _laid_out(alt, layers, data, panels)
+    return _laid_out(alt, layers, data, panels=panels, legend=list(strategies))
 
 
 def points(
@@ -151,7 +151,7 @@ def points(
     if rule is not None:
         ideal = alt.Chart().mark_line(strokeDash=[2, 3], strokeWidth=1, color=_INK, opacity=0.6)
         layers.insert(0, ideal.encode(x=across, y=alt.Y(rule.name, type="quantitative")))
-    return _laid_out(alt, layers, data, None)
+    return _laid_out(alt, layers, data, legend=list(strategies))
 
 
 def bars(
@@ -199,7 +199,7 @@ def bars(
     if rule is not None:
         mark = alt.Chart().mark_rule(color=_INK, strokeDash=[3, 3], opacity=0.7)
         layers.append(mark.encode(x=alt.datum(rule)))
-    return _laid_out(alt, layers, data, None, height=_bars_height(len(frame)))
+    return _laid_out(alt, layers, data, height=_bars_height(len(frame)))
 
 
 def stacked(
@@ -207,9 +207,9 @@ def stacked(
     value: Column,
     *,
     by: str,
+    strategies: Mapping[str, str],
     part: str,
     parts: Mapping[str, str],
-    sides: Sequence[str],
 ) -> altair.TopLevelMixin:
     """Draw a lying bar for each value of `by`, made of parts with colours of their own."""
     import altair as alt
@@ -223,15 +223,15 @@ def stacked(
         alt.Chart()
         .mark_bar(height={"band": 0.7})
         .encode(
-            y=alt.Y(by, type="nominal", sort=list(sides), title=None, axis=_SIDES_AXIS),
+            y=alt.Y(by, type="nominal", sort=list(strategies), title=None, axis=_SIDES_AXIS),
             x=alt.X(value.name, type="quantitative", title=value.header, stack="zero"),
-            color=alt.Color(part, type="nominal", scale=scale, legend=_legend(alt)),
+            color=alt.Color(part, type="nominal", scale=scale, legend=alt.Legend()),
             order=alt.Order("rank", type="quantitative"),
             tooltip=[_tip(alt, by), _tip(alt, part), _tip(alt, value)],
         )
     )
     num_bars = frame[by].n_unique()
-    return _laid_out(alt, [bar], data, None, height=_bars_height(num_bars))
+    return _laid_out(alt, [bar], data, legend=list(parts), height=_bars_height(num_bars))
 
 
 def histogram(
@@ -257,7 +257,7 @@ def histogram(
         )
     )
     is_one = frame[by].n_unique() == 1
-    return _laid_out(alt, [bar], data, None if is_one else by)
+    return _laid_out(alt, [bar], data, panels=None if is_one else by)
 
 
 def value_text(column: Column, values: Sequence[object]) -> polars.Series:
@@ -297,8 +297,19 @@ def _data(frame: polars.DataFrame, names: Sequence[str], columns: Sequence[Colum
 
 
 def _laid_out(
-    alt: Any, layers: Sequence[Any], data: Any, panels: str | None, height: int = HEIGHT
+    alt: Any,
+    layers: Sequence[Any],
+    data: Any,
+    *,
+    panels: str | None = None,
+    legend: Sequence[str] = (),
+    height: int = HEIGHT,
 ) -> altair.TopLevelMixin:
+    """Join the layers of a chart, in panels where asked for, in our style.
+
+    How many columns a legend has follows from the longest of its labels and the width there is; a
+    page that has less width counts again.
+    """
     chart = alt.layer(*layers) if len(layers) > 1 else layers[0]
     if panels is None:
         chart = chart.properties(data=data, width=WIDTH, height=height)
@@ -307,7 +318,11 @@ def _laid_out(
         header = alt.Header(title=None, labelColor=_INK, labelFontSize=12)
         cells = alt.Facet(panels, type="nominal", header=header, sort=None)
         chart = chart.facet(facet=cells, columns=2, data=data)
-    styled: altair.TopLevelMixin = chart.configure(**_CONFIG)
+    longest = max(map(len, legend), default=0)
+    columns = max(1, min(6, int(WIDTH / (longest * 7.2 + 40))))
+    config = _CONFIG | {"legend": _CONFIG["legend"] | {"columns": columns}}
+    chart = chart.properties(usermeta={"longest_label": longest})
+    styled: altair.TopLevelMixin = chart.configure(**config)
     return styled
 
 
@@ -354,18 +369,14 @@ _CONFIG: Final[dict[str, Any]] = {
 def _colour(alt: Any, by: str, strategies: Mapping[str, str], *, legend: bool = True) -> Any:
     shades = colours(strategies)
     scale = alt.Scale(domain=list(shades), range=list(shades.values()))
-    shown = _legend(alt) if legend else None
+    shown = alt.Legend() if legend else None
     return alt.Color(by, type="nominal", scale=scale, legend=shown)
 
 
 def _dash(alt: Any, by: str, strategies: Mapping[str, str]) -> Any:
     patterns = dashes(strategies)
     scale = alt.Scale(domain=list(patterns), range=list(patterns.values()))
-    return alt.StrokeDash(by, type="nominal", scale=scale, legend=_legend(alt))
-
-
-def _legend(alt: Any) -> Any:
-    return alt.Legend(orient="top", title=None, columns=4, direction="horizontal")
+    return alt.StrokeDash(by, type="nominal", scale=scale, legend=alt.Legend())
 
 
 def _tip(alt: Any, shown: Column | str) -> Any:
