@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from paceline.cli import convert, data, doctor, run, stored, workloads
+from paceline.cli import convert, data, doctor, run, stored, study, workloads
 from paceline.errors import PacelineError, SeatFailed, SpecError
 
 
@@ -42,6 +42,7 @@ app.callback()(_options)
 app.command("run", help=run.HELP)(run.run)
 app.command("ls")(stored.ls)
 app.command("show")(stored.show)
+app.command("study", help=study.HELP)(study.study)
 app.command("workloads")(workloads.workloads)
 data.app.command("convert")(convert.convert)
 app.add_typer(data.app, name="data")

@@ -152,7 +152,7 @@ def _carry_out(table: dict[str, Any], out: Path, as_json: bool) -> None:
     from paceline.spec import RunSpec
 
     spec = RunSpec.from_table(table)
-    _interrupt_on(signal.SIGTERM, signal.SIGHUP)
+    interrupt_on(signal.SIGTERM, signal.SIGHUP)
     try:
         with watching(spec) as watch:
             result = driver.run(spec, out=out, watch=watch)
@@ -172,7 +172,7 @@ def _print_json(result: Result) -> None:
     sys.stdout.flush()
 
 
-def _interrupt_on(*signals: int) -> None:
+def interrupt_on(*signals: int) -> None:
     """Being asked to end is answered like Ctrl-C: stop, keep what there is, seal."""
 
     def interrupt(*_: object) -> NoReturn:

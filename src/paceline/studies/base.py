@@ -78,9 +78,7 @@ def claims_of(study: Study, grid: Grid, evidence: Evidence) -> list[Claim]:
     return [_claim(key, grid.claims[key], judge, evidence) for key, judge in study.claims.items()]
 
 
-def _claim(
-    key: str, said: str, judge: Callable[[Evidence], Judged], evidence: Evidence
-) -> Claim:
+def _claim(key: str, said: str, judge: Callable[[Evidence], Judged], evidence: Evidence) -> Claim:
     try:
         found = judge(evidence)
     except Untestable as error:
@@ -100,7 +98,9 @@ def _claim(
     )
 
 
-def _made(makers: Mapping[str, Callable[[Evidence], Exhibit]], evidence: Evidence) -> tuple[Exhibit, ...]:
+def _made(
+    makers: Mapping[str, Callable[[Evidence], Exhibit]], evidence: Evidence
+) -> tuple[Exhibit, ...]:
     return tuple(_exhibit(name, make, evidence) for name, make in makers.items())
 
 
@@ -134,7 +134,9 @@ def _conclusion(claims: list[Claim], evidence: Evidence) -> list[str]:
 
 def _runs(evidence: Evidence) -> Listing:
     lines = [
-        f"{each.name}: {run.folder.path}" if run else f"{each.name}: {evidence.missing.get(each.name, 'not carried out')}"
+        f"{each.name}: {run.folder.path}"
+        if run
+        else f"{each.name}: {evidence.missing.get(each.name, 'not carried out')}"
         for each in evidence.plans
         for run in [evidence.runs.get(each.name)]
     ]

@@ -21,9 +21,7 @@ LOSS: Final = Column(name="smoothed", label="training loss, smoothed", form=".4f
 RAW: Final = Column(name="loss", label="training loss", form=".4f")
 MEASURES: Final = {
     "cpu_percent": Column(name="cpu_percent", label="CPU", unit="% of a core", form=".1f"),
-    "memory_bytes": Column(
-        name="memory_bytes", label="memory", unit="MB", form=",.1f", scale=1e-6
-    ),
+    "memory_bytes": Column(name="memory_bytes", label="memory", unit="MB", form=",.1f", scale=1e-6),
     "net_sent_bytes_per_s": Column(
         name="net_sent_bytes_per_s", label="sent", unit="MB/s", form=",.2f", scale=1e-6
     ),
@@ -130,9 +128,7 @@ def over(
         title,
         frame,
         columns,
-        lambda frame: drawing.points(
-            frame, x, y, by="run", strategies=by, rule=rule, ordinal=True
-        ),
+        lambda frame: drawing.points(frame, x, y, by="run", strategies=by, rule=rule, ordinal=True),
         caption=caption,
         runs=runs or {},
     )
@@ -151,9 +147,7 @@ def figure(
     """Make a figure of a frame, with the labels of the runs in it."""
     labels = labels_of((runs or {}).values())
     table = Table(name=name, title=title, frame=frame, columns=tuple(columns), labels=labels)
-    return Figure(
-        name=name, title=title, caption=caption, table=table, draw=draw, labels=labels
-    )
+    return Figure(name=name, title=title, caption=caption, table=table, draw=draw, labels=labels)
 
 
 def side_by_side(

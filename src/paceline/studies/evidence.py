@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, final
+from pathlib import Path
+from typing import Any, Final, final
 
 from paceline.stored import StoredRun
 from paceline.studies.grid import Planned
+
+PEERS: Final = "peers.json"
+"""What `benchmarks/study_peers.py` writes beside the runs."""
 
 
 class Untestable(Exception):
@@ -69,3 +75,12 @@ class Evidence:
         reasons = [self.missing.get(each.name) for each in self._plans(group, tags)]
         known = next((reason for reason in reasons if reason), None)
         return f"no {what}" + (f": {known}" if known else " in this variant of the study")
+
+
+def with_peers(evidence: Evidence, out: Path) -> Evidence:
+    """Add what the peers' benchmark measured, if it was run into the same folder."""
+    try:
+        peers = json.loads((out / PEERS).read_text())
+    except (OSError, ValueError):
+        return evidence
+    return dataclasses.replace(evidence, peers=peers)

@@ -150,4 +150,3 @@ class _Course:
         if waits and view is not None and view.fraction is not None:
             waits[next(iter(waits))] *= 1 - view.fraction
         return sum(waits.values())
-

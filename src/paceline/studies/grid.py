@@ -114,9 +114,9 @@ class Grid:
         if own.get("skip"):
             return
         general = self.variants.get(variant, {}).get("set", {})
-        fixed = joined(self.common, _flat(general), _flat(block.get("set", {})))
-        fixed = joined(fixed, _flat(own.get("set", {})))
-        each = _flat(block.get("each", {})) | _flat(own.get("each", {}))
+        fixed = joined(self.common, flat(general), flat(block.get("set", {})))
+        fixed = joined(fixed, flat(own.get("set", {})))
+        each = flat(block.get("each", {})) | flat(own.get("each", {}))
         num_seeds = own.get("seeds", block.get("seeds", 1))
         for values in itertools.product(*each.values()):
             varied = dict(zip(each, values, strict=True))
@@ -147,7 +147,8 @@ def joined(*tables: Fields) -> dict[str, Any]:
     return result
 
 
-def _flat(table: Mapping[str, Any]) -> dict[str, Any]:
+def flat(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Name the fields of nested tables with dots."""
     return dict(_dotted(table))
 
 

@@ -51,7 +51,11 @@ def missing_emulation() -> str | None:
 
 def _settled(planned: Planned) -> Settled:
     over, note = {}, ""
-    if planned.fields.get("cluster.name") == EMULATED and (missing := missing_emulation()):
+    cluster = planned.fields.get("cluster.name")
+    if planned.needs not in {None, cluster}:
+        problem = f"it needs the cluster `{planned.needs}`, and `{cluster}` was asked for"
+        return Settled(planned=planned, spec=None, problem=problem)
+    if cluster == EMULATED and (missing := missing_emulation()):
         if planned.needs == EMULATED:
             return Settled(planned=planned, spec=None, problem=missing)
         over, note = _FALLBACK, f"{missing}: on `local`, where all seats share one node"

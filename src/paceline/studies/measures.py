@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -112,8 +113,8 @@ def noise(run: StoredRun) -> float | None:
     late = rows.filter(col("worker_steps") > end / 2, col("count") > 1)
     if late.is_empty():
         return None
-    variance = (late["loss_variance"] * late["count"]).sum() / late["count"].sum()
-    return float(variance**0.5)
+    weighted = late.select((col("loss_variance") * col("count")).sum() / col("count").sum())
+    return math.sqrt(weighted.item())
 
 
 def memory_drift(run: StoredRun) -> float | None:

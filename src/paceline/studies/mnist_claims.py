@@ -30,7 +30,9 @@ def l1(evidence: Evidence) -> Judged:
 
 def l2(evidence: Evidence) -> Judged:
     ratio, text = _ratio(evidence, SYNC, ASYNC, lambda run: run.result.train_s)
-    return judged(ratio > 1, f"sync takes {text} times as long as async, equal steps of each worker")
+    return judged(
+        ratio > 1, f"sync takes {text} times as long as async, equal steps of each worker"
+    )
 
 
 def l3(evidence: Evidence) -> Judged:
@@ -54,7 +56,9 @@ def l5(evidence: Evidence) -> Judged:
         median(of(evidence.need("batch", strategy=each, batch=10), measures.noise))
         for each in (ASYNC, SYNC)
     ]
-    measured = f"{text}; losses of mini-batches vary by {noise[0]:.3f} (async), {noise[1]:.3f} (sync)"
+    measured = (
+        f"{text}; losses of mini-batches vary by {noise[0]:.3f} (async), {noise[1]:.3f} (sync)"
+    )
     reason = "a worker's mini-batch is as large in both modes, so its loss is as noisy"
     return judged(gap < 0 and noise[0] > noise[1], measured, reason if noise[0] <= noise[1] else "")
 
@@ -159,7 +163,7 @@ def l15(evidence: Evidence) -> Judged:
             max(kept) / min(kept) < 1.1,
         ]
         texts.append(
-            f"{name}: from batch 5 to 40 bytes a second change to {rates[-1] / rates[0]:.2f} times, "
+            f"{name}: from batch 5 to 40 bytes/s change to {rates[-1] / rates[0]:.2f} times, "
             f"accuracy moves by {100 * (max(accuracies) - min(accuracies)):.2f} %, CPU by "
             f"{100 * (max(cpus) / min(cpus) - 1):.0f} %, memory by "
             f"{100 * (max(kept) / min(kept) - 1):.0f} %"
@@ -211,10 +215,11 @@ def loss_condition(evidence: Evidence) -> str:
     by_samples, _ = _loss_gap(evidence, "pair", "samples", num_workers=3)
     by_steps, _ = _loss_gap(evidence, "pair", "steps", num_workers=3)
     return (
-        f"At batch 75 the loss of sync is {100 * by_samples:+.0f} % of async's at equal samples and "
-        f"{100 * by_steps:+.0f} % at equal global steps. An update of sync averages three "
-        "mini-batches at the same learning rate: over samples it makes a third of the updates, over "
-        "steps it sees three times the rows. Where the curves are flat both reports are right."
+        f"At batch 75 the loss of sync differs from async's by {100 * by_samples:+.0f} % at equal "
+        f"samples and by {100 * by_steps:+.0f} % at equal global steps. An update of sync averages "
+        "three mini-batches at the same learning rate: over samples it makes a third of the "
+        "updates, over steps it sees three times the rows. Where the curves have become flat both "
+        "reports are right."
     )
 
 
@@ -227,7 +232,7 @@ def cpu_condition(evidence: Evidence) -> str:
     return (
         f"Workers compute for {100 * shares[0]:.0f} % of their time in async and "
         f"{100 * shares[1]:.0f} % in sync. Where sync waits idle, its CPU is lower (000); where "
-        "waiting itself costs CPU, as in 001's runtime, or rounds of messages are short, it is higher."
+        "waiting itself costs CPU, as in 001's runtime, it is higher."
     )
 
 
@@ -239,8 +244,8 @@ def memory_condition(evidence: Evidence) -> str:
     return (
         f"Node 0 takes {peaks[0]:,.0f} MB in async and {peaks[1]:,.0f} MB in sync. Sync keeps one "
         "gradient a worker until all are there: 31 KB each for this model, which no node notices. "
-        "000's gap is its runtime's queues; 001 saw no notable difference, and neither do we, unless "
-        "the model is large."
+        "000's gap is its runtime's queues; 001 saw no notable difference, and where models are "
+        "small there is none."
     )
 
 

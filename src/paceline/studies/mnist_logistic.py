@@ -10,7 +10,7 @@ from paceline.studies import charts, mnist_claims
 from paceline.studies.base import Study
 from paceline.studies.evidence import Evidence, Untestable
 from paceline.studies.graph import dataflow
-from paceline.studies.measures import median, node, of, per_s
+from paceline.studies.measures import median, of, per_s
 
 MODES: Final = {"async": "ps-async", "sync": "ps-sync"}
 BATCHES: Final = (5, 10, 20, 30, 40)
@@ -43,9 +43,7 @@ BATCH_TABLES: Final[dict[str, dict[str, tuple[float, ...]]]] = {
         "accuracy %": (92.39, 92.54, 92.31, 92.24, 92.23),
     },
 }
-_SHARED: Final = (
-    "All seats share node 0 here: its figures are of all of them, and node 1 has none."
-)
+_SHARED: Final = "All seats share node 0 here: its figures are of all of them, and node 1 has none."
 
 
 def table_1(evidence: Evidence) -> Table:
@@ -102,9 +100,7 @@ def graph(evidence: Evidence) -> Figure:
 def loss_single(evidence: Evidence) -> Figure:
     """Loss over samples on one node (000, figure 2)."""
     title = "Loss over samples, single node, batch 75 (000, fig. 2)"
-    return charts.loss(
-        "loss-single", title, {"single": evidence.first("single")}, charts.SAMPLES
-    )
+    return charts.loss("loss-single", title, {"single": evidence.first("single")}, charts.SAMPLES)
 
 
 def time_per_worker(evidence: Evidence) -> Figure:
