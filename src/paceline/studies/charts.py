@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import polars
@@ -11,7 +11,8 @@ from polars import col
 from paceline import curves, drawing
 from paceline.exhibits import Column, Figure, Table, table_of
 from paceline.stored import StoredRun
-from paceline.studies.evidence import Untestable
+from paceline.studies.evidence import Evidence, Untestable
+from paceline.studies.measures import median, of
 
 TIME: Final = Column(name="time_s", label="training time", unit="s", form=".2f")
 SAMPLES: Final = Column(name="samples", label="samples", form=",.0f")
@@ -82,17 +83,21 @@ def rate(name: str, title: str, runs: Runs) -> Figure:
     )
 
 
-def usage(name: str, title: str, runs: Runs, measure: str) -> Figure:
-    """Draw what each node used over time, one small chart a run."""
+def usage(
+    name: str, title: str, runs: Runs, measure: str, nodes: Sequence[str] | None = None
+) -> Figure:
+    """Draw what each node used over time, or those asked for, one small chart a run."""
     frames = []
     for label, run in runs.items():
         rows = curves.usage(run)
         if measure not in rows.columns:
             raise Untestable(f"{MEASURES[measure].label} of nodes was not recorded in these runs")
         kept = rows.select("node", "time_s", measure)
+        if nodes is not None:
+            kept = kept.filter(col("node").is_in(nodes))
         frames.append(kept.with_columns(polars.lit(label).alias("run")))
     frame = polars.concat(frames)
-    nodes = {each: each for each in sorted(frame["node"].unique())}
+    by = {each: each for each in sorted(frame["node"].unique())}
     y = MEASURES[measure]
     return figure(
         name,
@@ -100,7 +105,7 @@ def usage(name: str, title: str, runs: Runs, measure: str) -> Figure:
         frame,
         [Column(name="run", label="run"), Column(name="node", label="node"), TIME, y],
         lambda frame: drawing.lines(
-            frame, TIME, y, by="node", strategies=nodes, panels="run", zero=True
+            frame, TIME, y, by="node", strategies=by, panels="run", zero=True
         ),
         runs=runs,
     )
@@ -132,6 +137,33 @@ def over(
         caption=caption,
         runs=runs or {},
     )
+
+
+def over_tag(
+    name: str,
+    title: str,
+    evidence: Evidence,
+    group: str,
+    *,
+    x: Column,
+    y: Column,
+    measure: Callable[[StoredRun], float | None],
+    series: Mapping[str, Mapping[str, Any]],
+    caption: str = "",
+) -> Figure:
+    """Draw the median of a measure over a tag, a line for each of `series` (label, tags)."""
+    rows, shown, by = [], {}, {}
+    for label, tags in series.items():
+        for value in evidence.values(group, x.name):
+            runs = evidence.find(group, **tags, **{x.name: value})
+            found = of(runs, measure)
+            if found:
+                rows.append({"run": label, x.name: value, y.name: median(found)})
+                shown[f"{label} {value}"] = runs[0]
+                by[label] = runs[0].result.strategy
+    if not rows:
+        evidence.need(group)
+    return over(name, title, rows, x, y, by=by, caption=caption, runs=shown)
 
 
 def figure(

@@ -73,6 +73,7 @@ class _Course:
         self._groups = {each.key: each.planned.group for each in runs if each.key}
         self._contents = folder.contents()
         self._finished = self._contents.finished
+        self._num_possible = sum(each.spec is not None for each in runs)
         self._failed = {each.planned.name: each.problem for each in runs if each.spec is None}
         self._seconds = {
             key: seconds_of(run.folder)
@@ -119,8 +120,8 @@ class _Course:
         todo = self._todo()
         self._watch(
             Standing(
-                num_done=len(self._runs) - len(todo),
-                num_all=len(self._runs),
+                num_done=self._num_possible - len(todo),
+                num_all=self._num_possible,
                 name=run.planned.name,
                 view=view,
                 result=result,

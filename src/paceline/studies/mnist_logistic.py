@@ -10,7 +10,7 @@ from paceline.studies import charts, mnist_claims
 from paceline.studies.base import Study
 from paceline.studies.evidence import Evidence, Untestable
 from paceline.studies.graph import dataflow
-from paceline.studies.measures import median, of, per_s
+from paceline.studies.measures import median, per_s
 
 MODES: Final = {"async": "ps-async", "sync": "ps-sync"}
 BATCHES: Final = (5, 10, 20, 30, 40)
@@ -154,20 +154,15 @@ def loss_batch_40(evidence: Evidence) -> Figure:
 
 def time_over_batch(evidence: Evidence) -> Figure:
     """Time for the same epochs at each batch (claim L18)."""
-    rows = [
-        {"run": mode, "batch": batch, "train_s": median(of(runs, lambda run: run.result.train_s))}
-        for mode, name in MODES.items()
-        for batch in BATCHES
-        if (runs := evidence.find("batch", strategy=name, batch=batch))
-    ]
-    return charts.over(
+    return charts.over_tag(
         "time-over-batch",
         "Time for the same epochs over batch, 3 workers (claim L18)",
-        rows,
-        Column(name="batch", label="batch of a worker", form="d"),
-        Column(name="train_s", label="training time", unit="s", form=".2f"),
-        by=MODES,
-        runs={str(number): run for number, run in enumerate(evidence.find("batch"))},
+        evidence,
+        "batch",
+        x=Column(name="batch", label="batch of a worker", form="d"),
+        y=Column(name="train_s", label="training time", unit="s", form=".2f"),
+        measure=lambda run: run.result.train_s,
+        series={mode: {"strategy": name} for mode, name in MODES.items()},
     )
 
 
