@@ -17,6 +17,7 @@ from paceline.cli import (
     report,
     run,
     stored,
+    study,
     workloads,
 )
 from paceline.errors import PacelineError, SeatFailed, SpecError
@@ -56,6 +57,7 @@ app.command("ls")(stored.ls)
 app.command("show")(stored.show)
 app.command("explain")(explain.explain)
 app.command("report")(report.report)
+app.command("study", help=study.HELP)(study.study)
 app.command("workloads")(workloads.workloads)
 app.command("calibrate")(calibrate.calibrate)
 data.app.command("convert")(convert.convert)
