@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from pathlib import Path
@@ -25,6 +26,10 @@ Row = dict[str, Any]
 
 # The part of the time that a steady rate leaves out.
 _TENTH: Final = 0.1
+# A replayed run is host-limited if more of its steps than this were computed late, or if a seat
+# that could have run had no processor for more of the time than this.
+_LATE_SHARE: Final = 0.05
+_HELD_UP_SHARE: Final = 0.1
 
 
 @final
@@ -49,6 +54,7 @@ class Outcome:
     steal_s: float | None = None
     links: dict[str, Row] = field(default_factory=dict)
     """What each node's link was asked to carry, and did."""
+    host_cpu_percent: float | None = None
     warnings: list[str] = field(default_factory=list)
 
 
@@ -66,10 +72,13 @@ def result_of(
     metrics = {key: _finite(value) for key, value in last.items() if key in _metrics(last)}
     final_loss = _final_loss(steps, workers, outcome)
     staleness = _staleness(outcome)
-    if worker_steps and final_loss is None:
+    is_replayed = facts.compute == "replayed"
+    if worker_steps and final_loss is None and not is_replayed:
         outcome.warnings.append("the loss is not a finite number")
     rows = {node: [row for row in nodes if row["node"] == node] for node in facts.seats}
     counted = {node: counted_on(node, facts, rows[node], workers) for node in facts.seats}
+    servers = _servers(outcome)
+    host_limited = is_replayed and _is_host_limited(outcome, workers, servers, train_s or 1.0)
     return Result(
         run=str(path),
         status=outcome.status,
@@ -81,6 +90,10 @@ def result_of(
         data=outcome.data,
         skipped_rows=_skipped_rows(outcome),
         buffers_of="worker0" if outcome.has_buffers else None,
+        compute=facts.compute,
+        device=facts.device,
+        dilation=facts.dilation,
+        host_limited=host_limited,
         num_workers=facts.num_workers,
         batch_size=facts.batch_size,
         seed=facts.seed,
@@ -102,16 +115,27 @@ def result_of(
         startup_s=outcome.startup_s,
         joining_s=outcome.joining_s,
         steal_s=outcome.steal_s,
-        warnings=tuple(outcome.warnings),
+        host_cpu_percent=outcome.host_cpu_percent,
+        model_bytes=_said_by_any(outcome, "model_bytes"),
+        touched_rows=_said_by_any(outcome, "touched_rows"),
+        row_bytes=_said_by_any(outcome, "row_bytes"),
+        warnings=(*facts.notes, *outcome.warnings),
         nodes=tuple(
-            _node_usage(name, facts, rows[name], counted[name], outcome.links.get(name, {}))
+            _node_usage(
+                name, facts, rows[name], counted[name], workers, outcome.links.get(name, {})
+            )
             for name in facts.seats
         ),
         workers=workers,
-        servers=_servers(outcome),
+        servers=servers,
         staleness=staleness,
         traffic=traffic_of(facts, counted, {**outcome.totals, **outcome.servers}),
     )
+
+
+def _said_by_any(outcome: Outcome, key: str) -> Any:
+    """What every worker says alike."""
+    return next((said[key] for said in outcome.totals.values() if key in said), None)
 
 
 def _final_evaluation(outcome: Outcome, steps: list[Row]) -> Row:
@@ -160,8 +184,13 @@ def _worker_totals(name: str, outcome: Outcome, steps: list[Row]) -> WorkerTotal
         dropped_frames=said.get("dropped_frames"),
         rejected_peers=said.get("rejected_peers"),
         cpu_s=said.get("cpu_s"),
+        held_up_s=said.get("held_up_s"),
         memory_peak_bytes=said.get("memory_peak_bytes"),
         hidden_s=said.get("hidden_s"),
+        device_busy_s=said.get("device_busy_s"),
+        late_steps=said.get("late_steps"),
+        apply_s=said.get("apply_s"),
+        ready_s=said.get("ready_s"),
         buckets=tuple(BucketTotals(**each) for each in said.get("buckets", ())),
         **_arrivals(name, outcome),
         **(spans if rows else {}),
@@ -172,13 +201,17 @@ def _arrivals(name: str, outcome: Outcome) -> Row:
     """How a worker arrived at synchronous updates: as it says, or as the first server saw it."""
     said = outcome.totals.get(name, {})
     if "late_s" in said:
-        return {"times_last": said["times_last"], "late_s": said["late_s"]}
+        return {key: said[key] for key in ("times_last", "late_s", "wait_s")}
     seen = outcome.servers.get("server0", {})
+    queued = seen.get("queue_by_worker_s")
+    known = {"queue_s": queued.get(name, 0.0)} if queued else {}
     if not seen.get("last_arrivals"):
-        return {}
+        return {**known, "wait_s": said.get("held_s")}
     return {
+        **known,
         "times_last": seen["last_arrivals"].get(name, 0),
-        "late_s": seen["late_s"].get(name, 0.0),
+        "late_s": seen["late_by_worker_s"].get(name, 0.0),
+        "wait_s": seen["wait_by_worker_s"].get(name, 0.0),
     }
 
 
@@ -239,7 +272,7 @@ def _final_loss(
         return _finite(sum(said) / len(said)) if said and None not in said else None
     totals = {each.name: each.worker_steps for each in workers}
     weights = [_tenths_in_tail(row, totals[row["seat"]]) for row in steps]
-    if not any(weights):
+    if not any(weights) or any(row["loss_mean"] is None for row in steps):
         return None
     total = sum(row["loss_mean"] * each for row, each in zip(steps, weights, strict=True) if each)
     return _finite(total / sum(weights))
@@ -267,8 +300,64 @@ def _steady_rate(steps: list[Row], train_s: float | None) -> float | None:
     return rate or None
 
 
+def _is_host_limited(
+    outcome: Outcome,
+    workers: tuple[WorkerTotals, ...],
+    servers: tuple[ServerTotals, ...],
+    train_s: float,
+) -> bool:
+    """Say whether the machine kept up with the devices and links it stands for, and warn if not."""
+    late = sum(each.late_steps or 0 for each in workers)
+    steps = sum(each.worker_steps for each in workers if each.late_steps is not None)
+    seats: list[WorkerTotals | ServerTotals] = [*workers, *servers]
+    held_up = {each.name: (each.held_up_s or 0.0) / train_s for each in seats}
+    worst = max(held_up, key=lambda name: held_up[name])
+    reasons = []
+    if late > _LATE_SHARE * steps:
+        reasons.append(f"{100 * late / steps:.0f} % of the steps were computed late")
+    if held_up[worst] > _HELD_UP_SHARE:
+        share = f"{100 * held_up[worst]:.0f} % of the time"
+        reasons.append(f"{worst} had no processor to run on for {share}")
+    if reasons:
+        more = "a higher --dilation, fewer workers or a larger machine may help"
+        outcome.warnings.append(f"host-limited: {' and '.join(reasons)}; {more}")
+    return bool(reasons)
+
+
+def _device_busy_percent(seats: list[str], workers: tuple[WorkerTotals, ...]) -> float | None:
+    shares = [
+        100 * each.device_busy_s / each.train_s
+        for each in workers
+        if each.name in seats and each.device_busy_s is not None and each.train_s
+    ]
+    return sum(shares) / len(shares) if shares else None
+
+
+def _network(name: str, counted: Mapping[str, NodeCount | None], outcome: Outcome) -> Row:
+    """What is known of a node's link, as fields of its usage."""
+    count, link = counted[name], outcome.links.get(name, {})
+    fields = {
+        "link_bits_per_s": link.get("asked"),
+        "link_sent_bits_per_s": link.get("sent"),
+        "link_received_bits_per_s": link.get("received"),
+    }
+    if count is None:
+        return fields
+    return fields | {
+        "net_sent_bytes": count.sent_bytes,
+        "net_received_bytes": count.received_bytes,
+        "packets_sent": count.packets_sent,
+        "packets_received": count.packets_received,
+        "network_counted_by": count.counted_by,
+    }
+
+
 def _node_usage(
-    name: str, facts: Facts, every: list[Row], counted: NodeCount | None, link: Row
+    name: str,
+    facts: Facts,
+    every: list[Row],
+    workers: tuple[WorkerTotals, ...],
+    network: Row,
 ) -> NodeUsage:
     phases = {row["phase"] for row in every}
     phase = "training" if "training" in phases else "mixed"  # too short for a whole sample
@@ -276,14 +365,8 @@ def _node_usage(
     usage = NodeUsage(
         name=name,
         seats=tuple(facts.seats[name]),
-        net_sent_bytes=None if counted is None else counted.sent_bytes,
-        net_received_bytes=None if counted is None else counted.received_bytes,
-        packets_sent=None if counted is None else counted.packets_sent,
-        packets_received=None if counted is None else counted.packets_received,
-        network_counted_by=None if counted is None else counted.counted_by,
-        link_bits_per_s=link.get("asked"),
-        link_sent_bits_per_s=link.get("sent"),
-        link_received_bits_per_s=link.get("received"),
+        **network,
+        device_busy_percent=_device_busy_percent(facts.seats[name], workers),
     )
     if not rows:
         return usage
@@ -300,6 +383,7 @@ def _node_usage(
         memory_peak_bytes=max(memory),
         disk_read_bytes=_growth(every, phase, "disk_read_bytes"),
         disk_written_bytes=_growth(every, phase, "disk_written_bytes"),
+        device_busy_percent=usage.device_busy_percent,
     )
 
 

@@ -18,16 +18,26 @@ from paceline.measure.processes import Sampler, Usage
 _LEAST_S: Final = 0.05
 
 
-def watch_node(line: SeatLine, rows: Path, interval_s: float, meter: Meter | None = None) -> None:
-    """Be a node's monitor until the run is over: wait to be told the seats, then sample."""
+def watch_node(
+    line: SeatLine,
+    rows: Path,
+    interval_s: float,
+    meter: Meter | None = None,
+    dilation: float = 1.0,
+) -> None:
+    """Be a node's monitor until the run is over: wait to be told the seats, then sample.
+
+    `interval_s` is in virtual seconds, as is all that is written but the processor's share: that is
+    of the machine that is really there.
+    """
     line.send("joined", pid=own_pid())
     seats: dict[str, int] = line.wait("watch")["seats"]
     with rows.open("a", buffering=1) as file:
-        monitor = _Monitor(seats, None if meter is None else _Odometer(meter))
+        monitor = _Monitor(seats, None if meter is None else _Odometer(meter), Clock(dilation))
         line.send("noted", phase="starting")
         due_s = time.monotonic()
         while not line.finished:
-            due_s += interval_s
+            due_s += interval_s * dilation
             while (left_s := due_s - time.monotonic()) > 0 and not line.finished:
                 message = line.listen(left_s)
                 if message is not None and message["kind"] == "phase":
@@ -68,11 +78,11 @@ class _Odometer:
 class _Monitor:
     """Turns counters into rates, and knows which phase of the run it is looking at."""
 
-    def __init__(self, seats: Mapping[str, int], odometer: _Odometer | None) -> None:
+    def __init__(self, seats: Mapping[str, int], odometer: _Odometer | None, clock: Clock) -> None:
         self._seats = seats
         self._sampler = Sampler(seats.values())
         self._odometer = odometer
-        self._clock = Clock()
+        self._clock = clock
         self._phase = "starting"
         self._phase_changed = False
         self._last: Usage = self._sampler.sample()

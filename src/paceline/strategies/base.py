@@ -39,6 +39,8 @@ class Place:
     open_channel: Callable[[], Channel]
     address: str = "127.0.0.1"
     """Where other nodes reach this one."""
+    checks_gradients: bool = True
+    """Whether gradients may be other than finite; those of replayed compute are made up."""
 
     @cached_property
     def channel(self) -> Channel:
@@ -130,9 +132,10 @@ class Member(ABC):
         """Give what this worker has counted, for its totals.
 
         Known are `sent_bytes` and `received_bytes` (values to and from other seats), `refused`
-        (gradients that were not finite), `staleness` (how many updates had which), `times_last`
-        and `late_s` (how it came to synchronous updates), `hidden_s` (how long gradients
-        travelled while it computed) and `buckets` (see `results.BucketTotals`).
+        (gradients that were not finite), `staleness` (how many updates had which), `times_last`,
+        `late_s` and `wait_s` (how it came to synchronous updates, and waited for others), `apply_s`
+        (how long it applied updates itself), `hidden_s` (how long gradients travelled while it
+        computed) and `buckets` (see `results.BucketTotals`).
         """
         return {}
 
@@ -183,6 +186,16 @@ class Strategy(Description, ABC):
     @property
     def needs_processes(self) -> bool:
         """Whether two of its workers cannot live in one process."""
+        return False
+
+    @property
+    def connects_itself(self) -> bool:
+        """Whether it has connections of its own beside the channel, which nobody encrypts."""
+        return False
+
+    @property
+    def needs_autograd(self) -> bool:
+        """Whether it sees gradients only inside of torch's own back-propagation."""
         return False
 
     @property
