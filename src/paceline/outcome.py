@@ -121,9 +121,7 @@ def result_of(
         row_bytes=_said_by_any(outcome, "row_bytes"),
         warnings=(*facts.notes, *outcome.warnings),
         nodes=tuple(
-            _node_usage(
-                name, facts, rows[name], counted[name], workers, outcome.links.get(name, {})
-            )
+            _node_usage(name, facts, rows[name], workers, _network(name, counted, outcome))
             for name in facts.seats
         ),
         workers=workers,
