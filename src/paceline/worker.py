@@ -121,6 +121,7 @@ def _monitor(berth: Berth, spec: RunSpec) -> None:
         berth.line,
         RunDir(berth.run_dir).seat_records(berth.seat.node),
         spec.record.monitor_s,
+        berth.meter,
         spec.dilation,
     )
 
@@ -132,6 +133,8 @@ def _place(berth: Berth, spec: RunSpec) -> Place:
     optimizer: Optimizer = spec.optimizer.for_workers(spec.num_workers)
     if spec.is_replayed and berth.seat.role == "worker":
         optimizer = ReplayedUpdate(update_s=spec.dilation * spec.rates().update_s)
+    seats = spec.seats()
+    nodes = {seat.node for seat in seats}
     return Place(
         rank=berth.seat.index,
         num_workers=spec.num_workers,
@@ -140,7 +143,9 @@ def _place(berth: Berth, spec: RunSpec) -> Place:
         optimizer=optimizer,
         checks_gradients=not spec.is_replayed,
         most_steps=spec.steps,
-        host=berth.host,
+        host=berth.host if len(nodes) == 1 else None,
+        nodes=tuple(seat.node for seat in seats if seat.role == "worker"),
+        own_node=berth.host,
         open_channel=berth.open_channel,
         address=berth.address,
     )
@@ -240,7 +245,9 @@ class Worker:
             self.line.send(
                 "joined", pid=own_pid(), data=self.train_data.origin, has_buffers=has_buffers
             )
-            self.clock.start(self.line.wait("start")["start_s"])
+            start = self.line.wait("start")
+            self.place.start_counting()
+            self.clock.start(start["start_s"])
             usage, self.held_up = _ThreadUsage(), HeldUp()
             self._train_to_its_end()
             self.line.send("trained", **usage.since(), **self._totals())
@@ -374,10 +381,16 @@ class Worker:
             "touched_rows": self.touched_rows,
             "row_bytes": self.replica.row_bytes,
             "memory_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            "parameter_bytes": self._parameter_bytes(),
             **virtual(self._counted(), self.spec.dilation),
             **self.train_data.counted(),
             **self.place.counted(),
         }
+
+    def _parameter_bytes(self) -> int | None:
+        """How much there is to exchange in a step; of a table it depends on the batch."""
+        replica = self.replica
+        return replica.parameters.nbytes if replica.table is None else None
 
     def _counted(self) -> dict[str, Any]:
         held_up = {"held_up_s": self.held_up.so_far_s()}

@@ -14,6 +14,7 @@ from paceline.cli import (
     data,
     doctor,
     explain,
+    monitor,
     report,
     run,
     stored,
@@ -62,6 +63,10 @@ app.command("workloads")(workloads.workloads)
 app.command("calibrate")(calibrate.calibrate)
 data.app.command("convert")(convert.convert)
 app.add_typer(data.app, name="data")
+# What follows the command's name is the command's own, options too.
+app.command("monitor", help=monitor.HELP, context_settings={"allow_interspersed_args": False})(
+    monitor.monitor
+)
 app.command("doctor")(doctor.doctor)
 
 
