@@ -70,6 +70,24 @@ def test_a_parameter_that_two_layers_share_is_told_of_once():
     assert len(told) == len(set(told)) == 2
 
 
+def test_through_autograd_each_gradient_is_ready_in_its_turn_and_stays_as_it_is(replica: Replica):
+    told: list[nn.Parameter] = []
+    compute = Replay(replica, None, TIMES)
+    before = replica.gradients.clone()
+    for parameter in replica.places:
+        parameter.register_post_accumulate_grad_hook(told.append)
+    compute.through_autograd(lambda model: model)
+    began_s = perf_counter()
+    for _ in range(2):
+        compute.gradients(())
+    assert perf_counter() - began_s >= 2 * STEP_S
+    names = {parameter: name for name, parameter in replica.model.named_parameters()}
+    layers = [names[each].partition(".")[0] for each in told]
+    assert layers == ["2", "2", "0", "0"] * 2
+    assert torch.equal(replica.gradients, before)
+    assert compute.counted()["device_busy_s"] == pytest.approx(2 * STEP_S)
+
+
 def test_layers_of_another_model_are_told(replica: Replica):
     with pytest.raises(SpecError, match="no such layers: 7"):
         Replay(replica, None, [LayerTime(layer="7")])
