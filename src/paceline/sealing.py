@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from paceline.measure.tensorboard import write_events
 from paceline.outcome import Outcome, Row, result_of
 from paceline.results import Facts, Result
 from paceline.runs import RunDir, written_beside
+from paceline.verdict import judge
 
 
 def seal(run: RunDir, facts: Facts, outcome: Outcome) -> Result:
@@ -22,6 +24,7 @@ def seal(run: RunDir, facts: Facts, outcome: Outcome) -> Result:
     workers = [f"worker{index}" for index in range(facts.num_workers)]
     steps = [{"seat": seat, **row} for seat in workers for row in _rows_of(run, seat)]
     nodes = [{"node": node, **row} for node in facts.seats for row in _rows_of(run, node)]
+    outcome.links = outcome.links or {row["node"]: row for row in _rows_of(run, "links")}
     outcome.evaluations = outcome.evaluations or list(_rows_of(run, "evaluations"))
     parts: dict[Path, Callable[[], None]] = {
         run.steps: lambda: _write_parquet(run.steps, steps),
@@ -36,6 +39,7 @@ def seal(run: RunDir, facts: Facts, outcome: Outcome) -> Result:
     for path, write in parts.items():
         _write_or_warn(path, write, outcome)
     result = result_of(run.path, facts, outcome, steps, nodes)
+    result = replace(result, verdict=judge(result))
     run.seal(result.table())
     return result
 

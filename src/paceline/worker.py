@@ -29,7 +29,7 @@ from paceline.compute.real import Real
 from paceline.compute.replay import Replay, ReplayedUpdate
 from paceline.errors import Aborted, PeerLost, Problem, SpecError
 from paceline.evaluation import Evaluator
-from paceline.linux import own_pid
+from paceline.linux import own_pid, ready_s
 from paceline.measure.clock import Clock, virtual
 from paceline.measure.held_up import HeldUp
 from paceline.measure.monitor import watch_node
@@ -89,16 +89,31 @@ def _serve(berth: Berth, spec: RunSpec) -> None:
         place = _place(berth, spec)
     berth.line.send("joined", pid=own_pid())
     counted: Mapping[str, Any] = {}
-    began_s, held_up = time.thread_time(), HeldUp()
+    usage, held_up = _ThreadUsage(), HeldUp()
     try:
         counted = spec.strategy.serve(place)
     except Finished:
         pass
     finally:
         place.close()
-    cpu_s = time.thread_time() - began_s
     counted = {**counted, **place.counted(), "held_up_s": held_up.so_far_s()}
-    berth.line.send("served", cpu_s=cpu_s, **virtual(counted, spec.dilation))
+    berth.line.send("served", **usage.since(), **virtual(counted, spec.dilation))
+
+
+@final
+class _ThreadUsage:
+    """What this thread has had of a processor since a moment, and what it wanted."""
+
+    def __init__(self) -> None:
+        self._cpu_s = time.thread_time()
+        self._ready_s = ready_s()
+
+    def since(self) -> dict[str, float | None]:
+        before_s, now_s = self._ready_s, ready_s()
+        return {
+            "cpu_s": time.thread_time() - self._cpu_s,
+            "ready_s": None if now_s is None or before_s is None else now_s - before_s,
+        }
 
 
 def _monitor(berth: Berth, spec: RunSpec) -> None:
@@ -106,6 +121,7 @@ def _monitor(berth: Berth, spec: RunSpec) -> None:
         berth.line,
         RunDir(berth.run_dir).seat_records(berth.seat.node),
         spec.record.monitor_s,
+        berth.meter,
         spec.dilation,
     )
 
@@ -117,6 +133,8 @@ def _place(berth: Berth, spec: RunSpec) -> Place:
     optimizer: Optimizer = spec.optimizer.for_workers(spec.num_workers)
     if spec.is_replayed and berth.seat.role == "worker":
         optimizer = ReplayedUpdate(update_s=spec.dilation * spec.rates().update_s)
+    seats = spec.seats()
+    nodes = {seat.node for seat in seats}
     return Place(
         rank=berth.seat.index,
         num_workers=spec.num_workers,
@@ -125,7 +143,9 @@ def _place(berth: Berth, spec: RunSpec) -> Place:
         optimizer=optimizer,
         checks_gradients=not spec.is_replayed,
         most_steps=spec.steps,
-        host=berth.host,
+        host=berth.host if len(nodes) == 1 else None,
+        nodes=tuple(seat.node for seat in seats if seat.role == "worker"),
+        own_node=berth.host,
         open_channel=berth.open_channel,
         address=berth.address,
     )
@@ -202,6 +222,7 @@ class Worker:
         self.clock = Clock(spec.dilation)
         self.held_up = HeldUp()
         self.num_steps = 0
+        self.touched_rows: int | None = None
 
     def _make_compute(self) -> Compute:
         spec, member, replica = self.spec, self.member, self.replica
@@ -227,12 +248,12 @@ class Worker:
             self.line.send(
                 "joined", pid=own_pid(), data=self.train_data.origin, has_buffers=has_buffers
             )
-            self.clock.start(self.line.wait("start")["start_s"])
-            began_s = time.thread_time()
-            self.held_up = HeldUp()
+            start = self.line.wait("start")
+            self.place.start_counting()
+            self.clock.start(start["start_s"])
+            usage, self.held_up = _ThreadUsage(), HeldUp()
             self._train_to_its_end()
-            cpu_s = time.thread_time() - began_s
-            self.line.send("trained", cpu_s=cpu_s, **self._totals())
+            self.line.send("trained", **usage.since(), **self._totals())
             if self.rank == 0 and self.spec.record.tensorboard:
                 self._draw_graph()
             self._attend("finish")
@@ -294,7 +315,10 @@ class Worker:
     def _loaded(self) -> Iterator[tuple[Batch, Tensor | None]]:
         data = self.train_data
         for batch in data.batches(self.order, self.rank):
-            yield batch, data.touched(batch)
+            rows = data.touched(batch)
+            if rows is not None:
+                self.touched_rows = rows.numel()
+            yield batch, rows
 
     def _progress(self) -> int:
         """Global steps; where there are none, this worker's own."""
@@ -356,11 +380,20 @@ class Worker:
             "samples": self.num_steps * self.order.batch,
             "global_steps": self.member.global_steps,
             "final_loss": self.recorder.final_loss(),
+            "model_bytes": self.replica.num_bytes,
+            "touched_rows": self.touched_rows,
+            "row_bytes": self.replica.row_bytes,
             "memory_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            "parameter_bytes": self._parameter_bytes(),
             **virtual(self._counted(), self.spec.dilation),
-            **self.place.counted(),
             **self.train_data.counted(),
+            **self.place.counted(),
         }
+
+    def _parameter_bytes(self) -> int | None:
+        """How much there is to exchange in a step; of a table it depends on the batch."""
+        replica = self.replica
+        return replica.parameters.nbytes if replica.table is None else None
 
     def _counted(self) -> dict[str, Any]:
         held_up = {"held_up_s": self.held_up.so_far_s()}

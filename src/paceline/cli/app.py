@@ -7,7 +7,20 @@ from typing import Annotated
 
 import typer
 
-from paceline.cli import calibrate, convert, data, doctor, run, stored, workloads
+from paceline.cli import (
+    calibrate,
+    compare,
+    convert,
+    data,
+    doctor,
+    explain,
+    monitor,
+    report,
+    run,
+    stored,
+    study,
+    workloads,
+)
 from paceline.errors import PacelineError, SeatFailed, SpecError
 
 
@@ -40,12 +53,20 @@ app = typer.Typer(
 )
 app.callback()(_options)
 app.command("run", help=run.HELP)(run.run)
+app.command("compare", help=compare.HELP)(compare.compare)
 app.command("ls")(stored.ls)
 app.command("show")(stored.show)
+app.command("explain")(explain.explain)
+app.command("report")(report.report)
+app.command("study", help=study.HELP)(study.study)
 app.command("workloads")(workloads.workloads)
 app.command("calibrate")(calibrate.calibrate)
 data.app.command("convert")(convert.convert)
 app.add_typer(data.app, name="data")
+# What follows the command's name is the command's own, options too.
+app.command("monitor", help=monitor.HELP, context_settings={"allow_interspersed_args": False})(
+    monitor.monitor
+)
 app.command("doctor")(doctor.doctor)
 
 

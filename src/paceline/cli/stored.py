@@ -39,7 +39,7 @@ def ls(out: Out = Path("runs"), json_: AsJson = False) -> None:
     from paceline.cli.tables import plain_table, wide_console
     from paceline.runs import all_runs
 
-    results = [(run, _result_of(run)) for run in all_runs(out)]
+    results = [(run, result_of(run)) for run in all_runs(out)]
     if json_:
         print(json.dumps([_listed(run, result) for run, result in results]))  # noqa: T201
         return
@@ -91,7 +91,7 @@ def show(  # noqa: PLR0917 - each is an option on the command line
     from paceline.runs import find_run
 
     found = find_run(run, out)
-    result = _result_of(found)
+    result = result_of(found)
     if json_:
         print(json.dumps(_listed(found, result)))  # noqa: T201
         return
@@ -131,7 +131,7 @@ def _print_evaluations(run: RunDir) -> None:
     wide_console().print(table)
 
 
-def _result_of(run: RunDir) -> Result | str | None:
+def result_of(run: RunDir) -> Result | str | None:
     """Read a run's result: None while it runs, a message where it cannot be told."""
     from paceline.results import Result
 

@@ -72,7 +72,7 @@ class Berth:
     line: SeatLine
     open_channel: Callable[[], Channel]
     host: Host | None = None
-    """What the seats of one host share, where they do."""
+    """What the seats of this one's node share, where they do."""
     address: str = "127.0.0.1"
     """Where other nodes reach this one."""
     meter: Meter | None = None
@@ -129,6 +129,11 @@ class Cluster(Description, ABC):
 
     shares_process: ClassVar[bool] = False
     """Whether seats live in the driver's own process, and so know its live objects."""
+
+    @property
+    def encrypts(self) -> bool:
+        """Whether what seats send to each other through their channels is encrypted."""
+        return False
 
     def seats(
         self, num_workers: int, num_servers: int, *, servers_apart: bool = False

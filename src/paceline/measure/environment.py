@@ -86,6 +86,16 @@ def steal_seconds() -> float | None:
     return _or_none(lambda: _cpu_jiffies()[7] / os.sysconf("SC_CLK_TCK"))
 
 
+def cpu_seconds() -> tuple[float, float] | None:
+    """Processor time used on this machine since boot, and all there was; take differences."""
+    jiffies = _or_none(_cpu_jiffies)
+    if jiffies is None:
+        return None
+    idle = jiffies[3] + jiffies[4]
+    ticks_per_s = os.sysconf("SC_CLK_TCK")
+    return (sum(jiffies) - idle) / ticks_per_s, sum(jiffies) / ticks_per_s
+
+
 def usable_cores() -> float | None:
     """How many cores this process may keep busy: the lower of its affinity and its quota."""
     allowed = _or_none(lambda: len(os.sched_getaffinity(0))) or os.cpu_count()

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, final
 
 from paceline.comm.allreduce.base import AllReduce
+from paceline.comm.allreduce.hierarchical import HierarchicalAllReduce
 from paceline.comm.allreduce.overlapped import Overlapped
 from paceline.comm.allreduce.ring import RingAllReduce
 from paceline.comm.allreduce.shared import SharedAllReduce
+from paceline.finite import are_finite
 from paceline.optim import Update
 from paceline.strategies.all_reduce.buckets import Departures, cut
+from paceline.strategies.all_reduce.describe import workers_by_node
 from paceline.strategies.all_reduce.equality import check_equal
 from paceline.strategies.all_reduce.slots import Slots
 from paceline.strategies.all_reduce.timing import Timing
@@ -19,6 +22,8 @@ from paceline.strategies.base import Member, Place
 
 if TYPE_CHECKING:
     from torch import nn
+
+    from paceline.comm.shared import Host
 
 
 @final
@@ -36,6 +41,7 @@ class RingMember(Member):
         values = self._all_reduce.allocate(first + count, dtype)
         self._slots.lie_in(values)
         replica.move_to(parameters=replica.parameters, gradients=values[first:])
+        self._gradients = replica.gradients.numpy()
         buckets = cut(replica, bucket_bytes)
         self._stretches = [values[first + e.start : first + e.stop] for e in buckets]
         # The last holds the first layers and leaves at the end of a step, and so the slots too.
@@ -76,12 +82,13 @@ class RingMember(Member):
 
     def _apply(self) -> None:
         """Update the parameters; a mean that is not finite is refused, by all alike."""
+        began_ns = perf_counter_ns()
         self.global_steps += 1
-        gradients = self.replica.gradients
-        if not self._checks or math.isfinite(gradients.sum().item()):
-            self._update.apply(gradients, self.global_steps)
+        if not self._checks or are_finite(self._gradients):
+            self._update.apply(self.replica.gradients, self.global_steps)
         else:
             self._num_refused += 1
+        self._timing.applied(began_ns)
 
     def _agree_on_order(self) -> None:
         """Let buckets leave from now on in the order in which rank 0 saw them finished."""
@@ -98,6 +105,7 @@ class RingMember(Member):
             "refused": self._num_refused,
             "times_last": self._slots.times_last,
             "late_s": self._slots.late_s,
+            "wait_s": self._slots.wait_s,
             **self._timing.table(),
         }
 
@@ -106,8 +114,23 @@ class RingMember(Member):
 
 
 def _all_reduce(place: Place, room_bytes: int) -> AllReduce:
-    """Reduce through shared memory on one host, around a ring of messages otherwise."""
+    """Reduce through shared memory on one host, around a ring of messages between hosts."""
     names = [f"worker{rank}" for rank in range(place.num_workers)]
     if place.host is not None:
         return SharedAllReduce(place.rank, names, place.host, room_bytes)
-    return RingAllReduce(place.rank, names, place.channel)
+    if len(set(place.nodes)) == len(place.nodes) or place.own_node is None:
+        return RingAllReduce(place.rank, names, place.channel)
+    return _in_storeys(place, place.own_node, room_bytes)
+
+
+def _in_storeys(place: Place, own_node: Host, room_bytes: int) -> AllReduce:
+    """Only the first worker of each node talks to other nodes."""
+    groups = workers_by_node(place.nodes)
+    mine = groups[place.nodes[place.rank]]
+    name = f"worker{place.rank}"
+    within = SharedAllReduce(mine.index(name), mine, own_node, room_bytes)
+    leaders = [group[0] for group in groups.values()]
+    between = None
+    if name in leaders:
+        between = RingAllReduce(leaders.index(name), leaders, place.channel)
+    return HierarchicalAllReduce(place.rank, place.num_workers, within, between)
