@@ -236,7 +236,10 @@ class Worker:
         times = spec.rates().layer_times(
             [(each.name, each.multiply_adds) for each in layers], self.order.batch
         )
-        return Replay(replica, ready, times, rank=self.rank, dilation=spec.dilation)
+        replay = Replay(replica, ready, times, rank=self.rank, dilation=spec.dilation)
+        if spec.strategy.needs_autograd:
+            replay.through_autograd(member.wrap)
+        return replay
 
     def run(self) -> None:
         """Train from the common start to this worker's end, then be there for evaluations."""
