@@ -16,8 +16,8 @@ from paceline.runs import RunDir, all_runs, find_run
 if TYPE_CHECKING:
     import polars
 
-# What a run is told that makes it no other run: how it is watched, not what it is.
-_NOT_ITS_NATURE = ("record", "seed")
+# What a run is told that makes it no other run: how it is watched, and what is drawn by lot.
+_NOT_ITS_NATURE = ("record", "seed", "eval_every", "eval_samples")
 
 
 @final
