@@ -86,6 +86,11 @@ class StoredRun:
         return _frame(self.folder.evaluations)
 
     @cached_property
+    def losses(self) -> polars.DataFrame:
+        """Every mini-batch's loss, where asked for."""
+        return _frame(self.folder.losses)
+
+    @cached_property
     def labels(self) -> tuple[str, ...]:
         """What a reader must know of every number of this run."""
         compute = getattr(self.result, "compute", None) or "real"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from paceline.cli import compare, convert, data, doctor, report, run, stored, workloads
+from paceline.cli import compare, convert, data, doctor, export, report, run, stored, workloads
 from paceline.errors import PacelineError, SeatFailed, SpecError
 
 
@@ -44,6 +44,7 @@ app.command("compare", help=compare.HELP)(compare.compare)
 app.command("ls")(stored.ls)
 app.command("show")(stored.show)
 app.command("report")(report.report)
+app.command("export")(export.export)
 app.command("workloads")(workloads.workloads)
 data.app.command("convert")(convert.convert)
 app.add_typer(data.app, name="data")
