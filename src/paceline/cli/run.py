@@ -29,6 +29,8 @@ Examples:
   paceline run lenet-mnist --epochs 3 --eval-every 500 --target-accuracy 0.98
 
   paceline run synthetic --strategy solo --workers 2 --set workload.bytes=233MB --seconds 10
+
+  paceline run resnet50-cifar10 --device replay:k80 --strategy ring --workers 2 --steps 20
 """
 
 _HOW_LONG = "How long (one of these; default: one epoch)"
@@ -61,7 +63,31 @@ def spec_options(  # noqa: PLR0917 - each is an option on the command line
     cluster: Annotated[
         str | None,
         typer.Option(
-            help="Where processes run: local, or inline for a debugger.", rich_help_panel=_WHAT
+            help="Where processes run: local, emulated (nodes with links of their own, on this "
+            "machine), or inline for a debugger.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
+    nodes: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of emulated nodes; default: one a worker.", rich_help_panel=_WHAT
+        ),
+    ] = None,
+    link: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RATE",
+            help="What each emulated node's link carries, each way, such as 1gbit or 100mbit.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
+    latency: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="How much later packets arrive between emulated nodes, such as 5ms.",
+            rich_help_panel=_WHAT,
         ),
     ] = None,
     batch: Annotated[
@@ -76,6 +102,22 @@ def spec_options(  # noqa: PLR0917 - each is an option on the command line
     data_dir: Annotated[
         Path | None,
         typer.Option(help="Where `paceline data get` put the data.", rich_help_panel=_WHAT),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            metavar="cpu|replay:k80|replay:FILE",
+            help="What computes: this processor, or a timer that takes as long as another device.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
+    dilation: Annotated[
+        float | None,
+        typer.Option(
+            metavar="K",
+            help="With replay: make compute and links K times slower, and count virtual seconds.",
+            rich_help_panel=_WHAT,
+        ),
     ] = None,
     steps: Annotated[
         int | None,
@@ -124,6 +166,8 @@ def spec_options(  # noqa: PLR0917 - each is an option on the command line
         "num_workers": workers,
         "batch": batch,
         "seed": seed,
+        "device": device,
+        "dilation": dilation,
         "steps": steps,
         "worker_steps": worker_steps,
         "samples": samples,
@@ -135,6 +179,9 @@ def spec_options(  # noqa: PLR0917 - each is an option on the command line
         "eval_samples": eval_samples,
         "strategy.name": strategy,
         "cluster.name": cluster,
+        "cluster.nodes": nodes,
+        "cluster.link": link,
+        "cluster.latency_s": latency,
         "optimizer.lr": lr,
         "workload.data_dir": str(data_dir) if data_dir else None,
     }
