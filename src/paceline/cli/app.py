@@ -14,6 +14,7 @@ from paceline.cli import (
     data,
     doctor,
     explain,
+    export,
     monitor,
     report,
     run,
@@ -58,6 +59,7 @@ app.command("ls")(stored.ls)
 app.command("show")(stored.show)
 app.command("explain")(explain.explain)
 app.command("report")(report.report)
+app.command("export")(export.export)
 app.command("study", help=study.HELP)(study.study)
 app.command("workloads")(workloads.workloads)
 app.command("calibrate")(calibrate.calibrate)
