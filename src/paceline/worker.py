@@ -30,6 +30,7 @@ from paceline.evaluation import Evaluator
 from paceline.linux import own_pid, ready_s
 from paceline.measure.clock import Clock
 from paceline.measure.monitor import watch_node
+from paceline.measure.profile import Profile
 from paceline.measure.recorder import Recorder
 from paceline.replica import Replica
 from paceline.runs import RunDir, written_beside
@@ -41,6 +42,9 @@ from paceline.workloads.order import Order
 NEVER: Final = sys.maxsize
 # How long a worker that lost another waits for the driver to name it.
 _PATIENCE_S: Final = 4.0
+# How much a profile covers: steps of a worker, chunks that arrive at a server.
+_STEPS_IN_PROFILE: Final = 5
+_SERVED_IN_PROFILE: Final = 40
 
 # torch's random numbers are one for all threads, so inline seats make their models in turn.
 _BUILDING = threading.Lock()
@@ -81,8 +85,9 @@ def _work(berth: Berth, spec: RunSpec) -> None:
 
 
 def _serve(berth: Berth, spec: RunSpec) -> None:
+    profile = _profile(berth, spec, count=_SERVED_IN_PROFILE)
     with _BUILDING:
-        place = _place(berth, spec)
+        place = _place(berth, spec, profile)
     berth.line.send("joined", pid=own_pid())
     counted: Mapping[str, Any] = {}
     usage = _ThreadUsage()
@@ -92,6 +97,8 @@ def _serve(berth: Berth, spec: RunSpec) -> None:
         pass
     finally:
         place.close()
+    if profile is not None:
+        profile.write(berth.line.wait("start")["start_s"])
     berth.line.send("served", **usage.since(), **counted, **place.counted())
 
 
@@ -119,7 +126,15 @@ def _monitor(berth: Berth, spec: RunSpec) -> None:
     )
 
 
-def _place(berth: Berth, spec: RunSpec) -> Place:
+def _profile(berth: Berth, spec: RunSpec, count: int) -> Profile | None:
+    """Look closely at worker 0 and at servers, where that was asked for."""
+    another_worker = berth.seat.role == "worker" and berth.seat.index != 0
+    if not spec.record.profile or another_worker:
+        return None
+    return Profile(berth.seat.name, RunDir(berth.run_dir).profile, count=count)
+
+
+def _place(berth: Berth, spec: RunSpec, profile: Profile | None = None) -> Place:
     """Make the model, the same in every process, and take the seat in the strategy."""
     torch.manual_seed(spec.seed)
     assert spec.optimizer is not None
@@ -137,6 +152,7 @@ def _place(berth: Berth, spec: RunSpec) -> Place:
         host=berth.host,
         open_channel=berth.open_channel,
         address=berth.address,
+        profiled=iter if profile is None else profile.over,
     )
 
 
@@ -193,6 +209,7 @@ class Worker:
             self.run_dir.seat_records(seat) if spec.record.steps else None,
             self.run_dir.seat_losses(seat) if keep_all else None,
         )
+        self.profile = _profile(berth, spec, count=_STEPS_IN_PROFILE)
         self.clock = Clock()
         self.num_steps = 0
         self.touched_rows: int | None = None
@@ -204,10 +221,13 @@ class Worker:
             self.line.send(
                 "joined", pid=own_pid(), data=self.train_data.origin, has_buffers=has_buffers
             )
-            self.clock.start(self.line.wait("start")["start_s"])
+            start_s = self.line.wait("start")["start_s"]
+            self.clock.start(start_s)
             usage = _ThreadUsage()
             self._train_to_its_end()
             self.line.send("trained", **usage.since(), **self._totals())
+            if self.profile is not None:
+                self.profile.write(start_s)
             if self.rank == 0 and self.spec.record.tensorboard:
                 self._draw_graph()
             self._attend("finish")
@@ -230,6 +250,8 @@ class Worker:
         recorder, member, compute, limits = self.recorder, self.member, self.compute, self.limits
         load, computing, exchange = recorder.load, recorder.compute, recorder.exchange
         batches, bring = self._batches(), self.replica.bringer(member.pull)
+        if self.profile is not None:
+            batches = self.profile.over(batches)
         interval_ns = int(self.spec.record.interval_s * 1e9)
         next_row_ns = 0
         evaluate_every = self.spec.evaluate_every(self.order) or NEVER
@@ -292,6 +314,8 @@ class Worker:
         """Write down the steps since the last row, and look whether the driver said anything."""
         if self.recorder.losses:
             self.recorder.move_to_exchange(self.member.take_waited_ns())
+            if self.profile is not None:
+                self.recorder.load.total_ns -= self.profile.take_spent_ns()
             samples = self.num_steps * self.order.batch
             row = self.recorder.write(self.clock.now_s(), samples, self.member.global_steps)
             self.line.offer("status", **row)

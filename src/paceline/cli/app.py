@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from paceline.cli import convert, data, doctor, explain, run, stored, workloads
+from paceline.cli import convert, data, doctor, explain, export, run, stored, workloads
 from paceline.errors import PacelineError, SeatFailed, SpecError
 
 
@@ -43,6 +43,7 @@ app.command("run", help=run.HELP)(run.run)
 app.command("ls")(stored.ls)
 app.command("show")(stored.show)
 app.command("explain")(explain.explain)
+app.command("export")(export.export)
 app.command("workloads")(workloads.workloads)
 data.app.command("convert")(convert.convert)
 app.add_typer(data.app, name="data")
