@@ -64,7 +64,7 @@ class Conductor:
         self._is_saved = False
         self._cpu_at_start: tuple[float, float] | None = None
         self._here = set(self._seats)
-        self._clock = Clock()
+        self._clock = Clock(spec.dilation)
         self._status: dict[str, Message] = {}
         self._usage: dict[str, Message] = {}
         self._progress = Progress(spec, order)
@@ -123,7 +123,7 @@ class Conductor:
         status = self._status.values()
         shared = [each["global_steps"] for each in status if each["global_steps"] is not None]
         evaluations = self._outcome.evaluations
-        losses = [each["loss_mean"] for each in status]
+        losses = [each["loss_mean"] for each in status if each["loss_mean"] is not None]
         return self._progress.view(
             phase=self._phase,
             time_s=self._clock.now_s(),
@@ -210,6 +210,9 @@ class Conductor:
 
     def _evaluate_if_all_rest(self) -> None:
         if self._training != set(self._paused) or self.failed_seat is not None:
+            return
+        if not self._training and self._spec.is_replayed:
+            self._finish()  # nothing was learnt: there is nothing to keep or to evaluate
             return
         if not self._training and self._spec.record.model and not self._is_saved:
             self._clock.pause(time.monotonic())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, Literal, Self, final
 
 Status = Literal["finished", "failed", "interrupted"]
@@ -31,6 +32,8 @@ class NodeUsage:
     packets_received: int | None = None
     disk_read_bytes: int | None = None
     disk_written_bytes: int | None = None
+    device_busy_percent: float | None = None
+    """Replayed compute: how much of the time the node's devices computed, on average."""
 
 
 @final
@@ -61,6 +64,8 @@ class WorkerTotals:
     exchange_s: float | None = None
     cpu_s: float | None = None
     """Processor time of the thread that steps; those that help it with arithmetic not counted."""
+    held_up_s: float | None = None
+    """How long its threads could have run, but had no processor, in all."""
     memory_peak_bytes: int | None = None
     """The most that was resident at once, from its start to the end of training."""
     sent_bytes: int | None = None
@@ -82,10 +87,12 @@ class WorkerTotals:
     told."""
     apply_s: float | None = None
     """How much of it the worker applied updates itself; None where a server does."""
-    ready_s: float | None = None
-    """For how long the thread that steps was ready to run and had no processor."""
     hidden_s: float | None = None
     """How long gradients were on their way while the worker still computed, in all."""
+    device_busy_s: float | None = None
+    """Replayed compute: how long its device computed, in all."""
+    late_steps: int | None = None
+    """Replayed compute: steps whose compute the host could not end in time."""
     buckets: tuple[BucketTotals, ...] = ()
     """Where gradients leave in groups: what became of each."""
 
@@ -106,10 +113,10 @@ class ServerTotals:
     """Time spent averaging gradients and applying updates."""
     queue_s: float | None
     """Time that pushes waited before the server looked at them; None where it cannot be told."""
+    held_up_s: float | None = None
+    """As of a worker."""
     busy_s: float | None = None
     """Time that it did not wait for anybody."""
-    ready_s: float | None = None
-    """For how long the thread that serves was ready to run and had no processor."""
     dropped_frames: int | None = None
     """As of a worker."""
     rejected_peers: int | None = None
@@ -164,6 +171,11 @@ class Facts:
     num_cores: dict[str, float]
     """Cores by node."""
     tensorboard: bool
+    compute: Literal["real", "replayed"] = "real"
+    device: str = "cpu"
+    dilation: float = 1.0
+    notes: list[str] = dataclasses.field(default_factory=list)
+    """What a reader of the result should know of how it was asked for."""
 
     def table(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -190,6 +202,13 @@ class Result:
     buffers_of: str | None = None
     """Whose buffers, such as statistics of batch normalisation, were evaluated: each worker keeps
     its own. None where the model has none."""
+    compute: Literal["real", "replayed"] = "real"
+    """Whether gradients were computed, or only the time passed that a device would take."""
+    device: str = "cpu"
+    dilation: float = 1.0
+    """How many real seconds each second of this result took; see the guide on replay."""
+    host_limited: bool = False
+    """Whether the machine could not keep up with the devices and links it stood for."""
     num_workers: int
     batch_size: int
     seed: int
@@ -235,6 +254,11 @@ class Result:
     verdict: Verdict | None = None
     """What held it up; None of a run too short to tell."""
 
+    @property
+    def label(self) -> str:
+        """Say what kind of figures these are: to stand wherever they do."""
+        return label(self.compute, self.device, self.dilation)
+
     def table(self) -> dict[str, Any]:
         """Give all as plain values, for JSON."""
         return dataclasses.asdict(self)
@@ -253,6 +277,15 @@ class Result:
         if table.get("verdict"):
             known["verdict"] = Verdict(**_known(Verdict, table["verdict"]))
         return cls(**known)
+
+
+def label(compute: str, device: str, dilation: float) -> str:
+    """Say in words how computing was done, and whether time was slowed for it."""
+    if compute == "real":
+        return "real compute"
+    name = PurePath(device.partition(":")[2]).name.removesuffix(".toml")
+    slowed = f", dilated {dilation:g}x" if dilation != 1 else ""
+    return f"replayed compute ({name}){slowed}"
 
 
 def _worker_totals(table: dict[str, Any]) -> WorkerTotals:

@@ -77,8 +77,12 @@ def _rows_of(run: RunDir, seat: str) -> Iterator[Row]:
 def _write_parquet(path: Path, rows: list[Row]) -> None:
     import polars
 
-    if rows:
-        written_beside(path, polars.DataFrame(rows, infer_schema_length=None).write_parquet)
+    if not rows:
+        return
+    # A loss that never was is a column of numbers all the same.
+    losses = {key: polars.Float64 for key in rows[0] if key.startswith("loss_")}
+    frame = polars.DataFrame(rows, infer_schema_length=None, schema_overrides=losses)
+    written_beside(path, frame.write_parquet)
 
 
 def _write_losses(run: RunDir, workers: list[str]) -> None:

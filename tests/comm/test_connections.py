@@ -266,7 +266,7 @@ def test_what_the_driver_knows_of_it_comes_first(seat, peer):
     worker = seat("worker0")
     greet(worker, peer)
     peer.kill()
-    wait_until(worker._connections.lost)
+    peer.wait()
     worker.driver.send("abort", reason="server0 failed: out of memory")
     with pytest.raises(Aborted, match="out of memory"):
         worker.receive()
@@ -277,7 +277,6 @@ def test_a_peer_that_leaves_because_the_run_is_over_is_not_missed(seat, peer):
     greet(worker, peer)
     peer.stdin.close()
     peer.wait()
-    wait_until(worker._connections.lost)
     worker.driver.send("finish")
     with pytest.raises(Finished):
         worker.receive()

@@ -7,7 +7,20 @@ from typing import Annotated
 
 import typer
 
-from paceline.cli import convert, data, doctor, explain, export, run, stored, workloads
+from paceline.cli import (
+    calibrate,
+    compare,
+    convert,
+    data,
+    doctor,
+    explain,
+    export,
+    report,
+    run,
+    stored,
+    study,
+    workloads,
+)
 from paceline.errors import PacelineError, SeatFailed, SpecError
 
 
@@ -40,11 +53,15 @@ app = typer.Typer(
 )
 app.callback()(_options)
 app.command("run", help=run.HELP)(run.run)
+app.command("compare", help=compare.HELP)(compare.compare)
 app.command("ls")(stored.ls)
 app.command("show")(stored.show)
 app.command("explain")(explain.explain)
 app.command("export")(export.export)
+app.command("report")(report.report)
+app.command("study", help=study.HELP)(study.study)
 app.command("workloads")(workloads.workloads)
+app.command("calibrate")(calibrate.calibrate)
 data.app.command("convert")(convert.convert)
 app.add_typer(data.app, name="data")
 app.command("doctor")(doctor.doctor)

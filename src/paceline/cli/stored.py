@@ -29,6 +29,7 @@ _COLUMNS = (
     "steps/s>",
     "loss>",
     "accuracy>",
+    "compute",
     "status",
 )
 
@@ -159,7 +160,7 @@ def _cells(run: RunDir, result: Result | str | None) -> list[str]:
 
     ident = run.name.rpartition("-")[2]
     if result is None or isinstance(result, str):
-        return [ident, run.name[16:].rpartition("-")[0], *[""] * 6, result or "running"]
+        return [ident, run.name[16:].rpartition("-")[0], *[""] * 7, result or "running"]
     steps = result.worker_steps if result.global_steps is None else result.global_steps
     per_s = result.worker_steps_per_s if result.global_steps is None else result.steps_per_s
     return [
@@ -171,8 +172,14 @@ def _cells(run: RunDir, result: Result | str | None) -> list[str]:
         "-" if per_s is None else rate(per_s),
         _number(result.final_loss, ".4f"),
         "-" if result.test_accuracy is None else f"{100 * result.test_accuracy:.2f} %",
+        _compute(result),
         result.status,
     ]
+
+
+def _compute(result: Result) -> str:
+    limited = ", host-limited" if result.host_limited else ""
+    return f"{result.label}{limited}"
 
 
 def _number(value: float | None, form: str) -> str:

@@ -130,6 +130,11 @@ class Cluster(Description, ABC):
     shares_process: ClassVar[bool] = False
     """Whether seats live in the driver's own process, and so know its live objects."""
 
+    @property
+    def encrypts(self) -> bool:
+        """Whether what seats send to each other through their channels is encrypted."""
+        return False
+
     def seats(
         self, num_workers: int, num_servers: int, *, servers_apart: bool = False
     ) -> list[Seat]:

@@ -91,6 +91,7 @@ def main() -> None:
     assert threading.active_count() == 1, "a thread does not survive a fork"
     gc.collect()
     gc.freeze()  # the collector then leaves the shared pages of the fork alone
+    linux.keep_freed_memory()
     wakeup = _wake_on_child()
     names = [_name_of(table) for table in job["seats"]]
     stock = _Stock.of(job, site)

@@ -25,6 +25,10 @@ class Local(Cluster):
     def name(self) -> str:
         return "local"
 
+    @property
+    def encrypts(self) -> bool:
+        return self.encrypt
+
     def problems(self) -> Iterator[Problem]:
         if self.encrypt and self.transport == "shared":
             reason = "through shared memory nothing travels that cluster.encrypt could encrypt"

@@ -3,14 +3,15 @@
 ZeroMQ connects again by itself when a connection breaks, and says nothing: what was on its way is
 lost, and whoever waits for an answer waits for ever. So every connection is watched, and one that
 was there and breaks is a peer that is gone. A host that vanishes breaks nothing; it falls silent.
-For that there is a second connection beside each, which carries only ZeroMQ's own questions
-whether the other is there, and so cannot be held up by data. They are asked and answered by
-ZeroMQ's threads, however long a step takes.
+For that there is a second connection beside each, the pulse, which carries only ZeroMQ's own
+questions whether the other is there, and so cannot be held up by data. They are asked and answered
+by ZeroMQ's threads, however long a step takes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from time import monotonic
 from typing import Final, final
 
 import zmq
@@ -23,10 +24,13 @@ from paceline.comm.keys import Keys
 # How many messages may wait for a slow receiver before the sender does.
 _WAITING_MESSAGES: Final = 16
 _LINGER_MS: Final = 1000
-# A peer is asked twice a second, and has this long to answer; a dead one is to be named on every
-# seat within five seconds.
+# A peer is asked twice a second, and has so long to answer: together with the grace below it is
+# named on every seat within five seconds.
 _ASK_MS: Final = 500
-_ANSWER_MS: Final = 2500
+_ANSWER_MS: Final = 1500
+# From a break to the word that the peer is gone. Meanwhile the driver may say why, or that the run
+# is over; and a pulse that failed because all of us were suspended for a while is felt again.
+_GRACE_S: Final = 1.5
 
 _TURNED_AWAY: Final = (
     zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
@@ -102,7 +106,7 @@ class Connections:
         made.setsockopt(zmq.HEARTBEAT_IVL, _ASK_MS)
         made.setsockopt(zmq.HEARTBEAT_TIMEOUT, _ANSWER_MS)
         made.setsockopt(zmq.HANDSHAKE_IVL, _ANSWER_MS)
-        self._pulses[name] = _Connection(made, is_made=True)
+        self._pulses[name] = _Connection(made, is_made=True, can_heal=True)
         made.connect(self._addresses[name])
 
     def _connecting(self, to: str) -> zmq.Socket[bytes]:
@@ -139,21 +143,27 @@ class Connections:
 class _Connection:
     """A socket that is connected to a peer, and what ZeroMQ tells of the connection."""
 
-    def __init__(self, made: zmq.Socket[bytes], *, is_made: bool = False) -> None:
+    def __init__(
+        self, made: zmq.Socket[bytes], *, is_made: bool = False, can_heal: bool = False
+    ) -> None:
         self.socket = made
         self.is_made = is_made
-        self._is_broken = False
+        self._can_heal = can_heal
+        self._broke_s: float | None = None
         self._monitor = made.get_monitor_socket(
             zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED
         )
 
     def is_broken(self) -> bool:
-        """Whether it was made, and then broke."""
+        """Whether it was made, and then broke, a while ago."""
         while self._monitor.poll(0):
             event = parse_monitor_message(self._monitor.recv_multipart())["event"]
-            self._is_broken |= self.is_made and event == zmq.EVENT_DISCONNECTED
-            self.is_made |= event == zmq.EVENT_HANDSHAKE_SUCCEEDED
-        return self._is_broken
+            if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                self.is_made = True
+                self._broke_s = None if self._can_heal else self._broke_s
+            elif self.is_made and self._broke_s is None:
+                self._broke_s = monotonic()
+        return self._broke_s is not None and monotonic() - self._broke_s >= _GRACE_S
 
     def close(self) -> None:
         self.socket.disable_monitor()

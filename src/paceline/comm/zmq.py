@@ -31,8 +31,6 @@ _log = logging.getLogger(__name__)
 # How often a seat looks at its line to the driver: not with every message, which would cost as
 # much as receiving one, and not so seldom that the end of a run waits for it.
 _LOOK_S: Final = 0.05
-# How long the driver has to say why a peer is gone.
-_WORD_S: Final = 1.0
 # Up to this size header and values are put together and travel as one part, which costs a copy;
 # beyond it the copy costs more than the second part.
 _SMALL_BYTES: Final = 1 << 16
@@ -129,18 +127,9 @@ class ZmqChannel(Channel):
         self._next_look_s = monotonic() + _LOOK_S
         self._line.poll()
         if not self._line.finished and (lost := self._connections.lost()):
-            self._await_word(lost)
+            raise PeerLost(lost, f"{self.name} lost the connection to it")
         if self._line.finished and not drain:
             raise Finished
-
-    def _await_word(self, lost: str) -> None:
-        """A peer is gone: the driver may know why, or that the run is over; else it hears of it."""
-        deadline_s = monotonic() + _WORD_S
-        while monotonic() < deadline_s:
-            self._line.await_abort(_LOOK_S)
-            if self._line.finished:
-                return
-        raise PeerLost(lost, f"{self.name} lost the connection to it")
 
     def receive(self) -> Message:
         while True:

@@ -41,6 +41,8 @@ class Place:
     """Where other nodes reach this one."""
     profiled: Callable[[Iterator[Any]], Iterator[Any]] = iter
     """Wraps what a server loops over, so that a few of its turns can be looked at closely."""
+    checks_gradients: bool = True
+    """Whether gradients may be other than finite; those of replayed compute are made up."""
 
     @cached_property
     def channel(self) -> Channel:
@@ -167,6 +169,16 @@ class Strategy(Description, ABC):
     @property
     def needs_processes(self) -> bool:
         """Whether two of its workers cannot live in one process."""
+        return False
+
+    @property
+    def connects_itself(self) -> bool:
+        """Whether it has connections of its own beside the channel, which nobody encrypts."""
+        return False
+
+    @property
+    def needs_autograd(self) -> bool:
+        """Whether it sees gradients only inside of torch's own back-propagation."""
         return False
 
     @property

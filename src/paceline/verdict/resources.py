@@ -69,9 +69,9 @@ def resources_of(result: Result) -> list[Resource]:
 
 def wanted_share(seat: WorkerTotals | ServerTotals, train_s: float) -> float | None:
     """Say for which part of the time a seat's thread ran or was ready to run."""
-    if seat.cpu_s is None or seat.ready_s is None or not train_s:
+    if seat.cpu_s is None or seat.held_up_s is None or not train_s:
         return None
-    return (seat.cpu_s + seat.ready_s) / train_s
+    return (seat.cpu_s + seat.held_up_s) / train_s
 
 
 def node_of(seat: str, result: Result) -> str:

@@ -6,7 +6,6 @@ arrives, and sends along with the last one what this worker has to say to the ot
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final, final
@@ -15,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from paceline.finite import are_finite
 from paceline.optim import Update
 from paceline.strategies.all_reduce.slots import Slots
 from paceline.strategies.all_reduce.timing import Timing
@@ -64,7 +64,7 @@ class DdpMember(Member):
         began_ns = perf_counter_ns()
         self.global_steps += 1
         gradients = self.replica.gradients
-        if math.isfinite(gradients.sum().item()):
+        if are_finite(gradients.numpy()):
             self._update.apply(gradients, self.global_steps)
         else:
             self._num_refused += 1

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, final
@@ -11,6 +10,7 @@ from paceline.comm.allreduce.base import AllReduce
 from paceline.comm.allreduce.overlapped import Overlapped
 from paceline.comm.allreduce.ring import RingAllReduce
 from paceline.comm.allreduce.shared import SharedAllReduce
+from paceline.finite import are_finite
 from paceline.optim import Update
 from paceline.strategies.all_reduce.buckets import Departures, cut
 from paceline.strategies.all_reduce.equality import check_equal
@@ -37,6 +37,7 @@ class RingMember(Member):
         values = self._all_reduce.allocate(first + count, dtype)
         self._slots.lie_in(values)
         replica.move_to(parameters=replica.parameters, gradients=values[first:])
+        self._gradients = replica.gradients.numpy()
         buckets = cut(replica, bucket_bytes)
         self._stretches = [values[first + e.start : first + e.stop] for e in buckets]
         # The last holds the first layers and leaves at the end of a step, and so the slots too.
@@ -46,6 +47,7 @@ class RingMember(Member):
         self._overlapped = Overlapped(self._all_reduce)
         self._timing = Timing()
         self._update = Update(place.optimizer, replica.parameters)
+        self._checks = place.checks_gradients
         self._num_refused = 0
         # All start from the same values, whatever each process drew.
         self._all_reduce.broadcast(replica.parameters)
@@ -78,9 +80,8 @@ class RingMember(Member):
         """Update the parameters; a mean that is not finite is refused, by all alike."""
         began_ns = perf_counter_ns()
         self.global_steps += 1
-        gradients = self.replica.gradients
-        if math.isfinite(gradients.sum().item()):
-            self._update.apply(gradients, self.global_steps)
+        if not self._checks or are_finite(self._gradients):
+            self._update.apply(self.replica.gradients, self.global_steps)
         else:
             self._num_refused += 1
         self._timing.applied(began_ns)

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
+from paceline.finite import are_finite
 from paceline.strategies.base import Member, Place
 from paceline.strategies.parameter_server.cuts import Chunk, chunks_of, server_part
 from paceline.strategies.parameter_server.link import LAST, PULL, REFUSED, WAIT, Touched, WorkerLink
@@ -34,6 +35,7 @@ class PsMember(Member):
         self.fetches_ahead = prefetch and place.host is None
         self.starts = place.rank < rules.num_starters(place.num_workers, place.most_steps)
         self.global_steps: int = 0
+        self._checks = place.checks_gradients
         self._num_refused = 0
         self._staleness: Counter[int] = Counter()
         self._must_wait = False
@@ -52,7 +54,7 @@ class PsMember(Member):
 
     def exchange(self, *, last: bool) -> bool:
         flags = LAST if last else 0
-        if not self._is_finite():
+        if self._checks and not are_finite(self._gradients):
             flags |= REFUSED
         touched = self._touched()
         if touched is not None and not math.isfinite(touched.gradients.sum().item()):
@@ -64,16 +66,6 @@ class PsMember(Member):
         self.global_steps = answer.version
         self._must_wait = bool(answer.flags & WAIT)
         return bool(answer.flags & LAST)
-
-    def _is_finite(self) -> bool:
-        """Whether the gradients can be applied; so large that their squares overflow, they cannot.
-
-        One product is far cheaper than looking at each value, and numpy's than torch's.
-        """
-        try:
-            return math.isfinite(self._gradients.dot(self._gradients))
-        except RuntimeWarning:  # numpy's word for an overflow, where warnings are errors
-            return False
 
     def pull(self, rows: Tensor) -> None:
         assert self.replica.table is not None

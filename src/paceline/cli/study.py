@@ -1,0 +1,197 @@
+"""`paceline study`: the experiments of the reports, carried out here."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from paceline.cli.run import interrupt_on, spec_table
+from paceline.errors import Interrupted, Problem, SpecError
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from paceline.exhibits import Claim
+    from paceline.studies.executor import Standing
+    from paceline.studies.grid import Grid, Variant
+
+HELP = """Carry out a study: its runs, tables, figures and claims, on one page.
+
+A study is a grid of runs that reproduces the experiments of a report. Runs that are finished are \
+not repeated: a study that was stopped goes on where it was when the same command is given again.
+
+Examples:
+
+  paceline study ls
+
+  paceline study mnist-logistic --quick
+
+  paceline study lenet-scaling --full --out runs
+"""
+
+
+def study(  # noqa: PLR0917 - each is an option on the command line
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME|ls", help="A study, or `ls` to list them.", show_default=False
+        ),
+    ],
+    more_settings: Annotated[
+        list[str] | None, typer.Argument(metavar="[FIELD=VALUE]...", hidden=True)
+    ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="A small version of each part, in minutes; the default.")
+    ] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="The report's own numbers; may take hours.")
+    ] = False,
+    set_: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="FIELD=VALUE", help="Set any field of the spec, in every run."
+        ),
+    ] = None,
+    out: Annotated[Path, typer.Option(help="The folder of all runs.")] = Path("runs"),
+) -> None:
+    if name == "ls":
+        _list()
+        return
+    if quick and full:
+        raise SpecError([Problem("--full", full, "--quick is given too: one of them")])
+    settings = [*(set_ or []), *(more_settings or [])]
+    _carry_out(name, "full" if full else "quick", settings, out)
+
+
+def _list() -> None:
+    from paceline.cli.tables import plain_table, wide_console
+    from paceline.studies import STUDIES, WAITING
+    from paceline.studies.grid import Grid
+
+    table = plain_table("name", "what it is", "runs quick>", "full>", "claims")
+    for name, what in STUDIES.items():
+        grid = Grid.read(name)
+        keys = list(grid.claims)
+        counts = [str(len(grid.plan(variant))) for variant in ("quick", "full")]
+        table.add_row(name, what, *counts, f"{keys[0]} to {keys[-1]}")
+    for name, when in WAITING.items():
+        table.add_row(name, when)
+    wide_console().print(table)
+
+
+def _carry_out(name: str, variant: Variant, settings: list[str], out: Path) -> None:
+    from paceline import report, studies
+    from paceline.studies.base import page_of
+    from paceline.studies.evidence import with_peers
+    from paceline.studies.executor import carry_out
+    from paceline.studies.folder import StudyDir
+    from paceline.studies.grid import Grid, flat
+    from paceline.studies.here import settle
+
+    found = studies.load(name)
+    grid = Grid.read(name)
+    over = spec_table("", {}, settings)
+    del over["workload"]["name"]
+    runs = settle(grid.plan(variant, flat(over)))
+    folder = StudyDir(out / f"study-{name}-{variant}")
+    _introduce(grid, variant)
+    interrupt_on(signal.SIGTERM, signal.SIGHUP)
+    try:
+        with _watching(name) as watch:
+            evidence = with_peers(carry_out(runs, folder, watch), out)
+    except (Interrupted, KeyboardInterrupt) as error:
+        reason = f"stopped; what is finished is kept in {folder.path}, and the same command goes on"
+        raise Interrupted(reason) from error
+    page = page_of(found, grid, variant, evidence)
+    path = report.write(page, folder.path)
+    _print_claims(page.claims)
+    for sentence in page.conclusion:
+        typer.echo(sentence)
+    typer.echo(path)
+    if any(each.spec is not None and each.planned.name in evidence.missing for each in runs):
+        raise typer.Exit(1)
+
+
+def _introduce(grid: Grid, variant: Variant) -> None:
+    typer.echo(f"{grid.name}: {grid.title}. {grid.reports}.", err=True)
+    typer.echo(f"--{variant}: {grid.says(variant)}.", err=True)
+
+
+def _print_claims(claims: list[Claim]) -> None:
+    from rich.table import Table
+
+    from paceline.cli.tables import wide_console
+
+    colours = {"holds": "green", "does not hold here": "yellow", "cannot be tested here": "dim"}
+    table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
+    for header in ("claim", "judgement", "measured here"):
+        table.add_column(header, no_wrap=header != "measured here")
+    for claim in claims:
+        told = claim.reason if claim.measured == "-" else claim.measured
+        colour = colours[claim.judgement]
+        table.add_row(claim.key, f"[{colour}]{claim.judgement}[/]", told)
+    wide_console().print(table)
+
+
+@contextlib.contextmanager
+def _watching(name: str) -> Iterator[Callable[[Standing], None]]:
+    """Show how far the whole study is: a live panel on a terminal, a line a run in a pipe."""
+    from paceline.cli.tables import wide_console
+
+    console = wide_console(stderr=True)
+    if not console.is_terminal:
+        yield lambda standing: _line(console, standing)
+        return
+    from rich.live import Live
+
+    with Live(console=console, refresh_per_second=8, transient=True) as live:
+
+        def show(standing: Standing) -> None:
+            _line(live.console, standing)
+            live.update(_panel(name, standing))
+
+        yield show
+
+
+def _line(console: Console, standing: Standing) -> None:
+    """Say what came of a run that is over."""
+    result = standing.result
+    if standing.failure is not None:
+        told = f"failed: {standing.failure.splitlines()[0]}"
+    elif result is not None:
+        loss = "" if result.final_loss is None else f", loss {result.final_loss:.4f}"
+        told = f"{result.train_s or 0:.1f} s{loss}"
+    else:
+        return
+    where = f"[{standing.num_done}/{standing.num_all}]"
+    console.print(f"{where} {standing.name}: {told}{_left(standing)}", markup=False)
+
+
+def _panel(name: str, standing: Standing) -> RenderableType:
+    from rich.console import Group
+    from rich.progress_bar import ProgressBar
+    from rich.table import Table
+    from rich.text import Text
+
+    from paceline.cli.live import headline
+
+    top = Table.grid(padding=(0, 1))
+    bar = ProgressBar(total=standing.num_all, completed=standing.num_done, width=24)
+    counted = f"{standing.num_done} of {standing.num_all} runs{_left(standing)}"
+    top.add_row(Text(name, style="bold"), bar, counted)
+    lines: list[Any] = [top]
+    if standing.view is not None:
+        lines.append(Text(f"  {standing.name} · {headline(standing.view)}"))
+    return Group(*lines)
+
+
+def _left(standing: Standing) -> str:
+    if standing.left_s is None:
+        return ""
+    return f" · {time.strftime('%H:%M:%S', time.gmtime(standing.left_s))} left for all"

@@ -1,0 +1,147 @@
+"""A run over time, as lines that can be drawn: loss, accuracy, rates, what each node used.
+
+Every function gives a frame with few rows, however long the run was: a line on a page has some
+hundred pixels, and what lies between two of them nobody sees.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars
+from polars import col
+
+from paceline.stored import StoredRun
+
+MOST_POINTS: Final = 400
+# A smoothed line is the mean over this part of the run around each point.
+_SMOOTHING: Final = 0.05
+
+_COUNTERS: Final = (
+    "net_sent_bytes",
+    "net_received_bytes",
+    "packets_sent",
+    "packets_received",
+    "disk_read_bytes",
+    "disk_written_bytes",
+)
+
+
+def loss(run: StoredRun, most_points: int = MOST_POINTS) -> polars.DataFrame:
+    """Training loss of all workers: time_s, samples, steps, loss, smoothed.
+
+    `steps` are global steps; where nothing is shared, steps of all workers together.
+    """
+    rows = _binned(run.steps, most_points)
+    if rows.is_empty():
+        return polars.DataFrame(schema=dict.fromkeys(_LOSS_COLUMNS, polars.Float64))
+    finite = col("loss_mean").is_finite()
+    losses = (
+        rows.filter(finite)
+        .group_by("bin")
+        .agg(loss=(col("loss_mean") * col("count")).sum() / col("count").sum())
+    )
+    joined = _totals(rows).join(losses, on="bin").sort("bin")
+    window = 1 + 2 * round(_SMOOTHING * len(joined) / 2)
+    smoothed = col("loss").rolling_mean(window, center=True, min_samples=1)
+    return joined.with_columns(smoothed=smoothed).select(_LOSS_COLUMNS)
+
+
+def rate(run: StoredRun, most_points: int = MOST_POINTS) -> polars.DataFrame:
+    """Speed over time, all workers together: time_s, steps_per_s, samples_per_s."""
+    # Fewer points than a row each: a rate over a tenth of a second is mostly noise.
+    rows = _binned(run.steps, min(most_points, max(2, len(run.steps) // 6)))
+    if rows.is_empty():
+        return polars.DataFrame(schema=dict.fromkeys(_RATE_COLUMNS, polars.Float64))
+    totals = _totals(rows)
+    elapsed = col("time_s").diff().fill_null(col("time_s"))
+    return (
+        totals.with_columns(
+            steps_per_s=col("steps").diff().fill_null(col("steps")) / elapsed,
+            samples_per_s=col("samples").diff().fill_null(col("samples")) / elapsed,
+        )
+        .filter(elapsed > 0)
+        .select(_RATE_COLUMNS)
+    )
+
+
+def metric(run: StoredRun, name: str = "accuracy") -> polars.DataFrame:
+    """A metric on the test rows: time_s, progress and the metric; empty where there is none."""
+    rows = run.evaluations
+    if name not in rows.columns:
+        return polars.DataFrame(schema=dict.fromkeys(("time_s", "progress", name), polars.Float64))
+    return rows.select("time_s", "progress", name).drop_nulls().sort("time_s")
+
+
+def usage(run: StoredRun, most_points: int = MOST_POINTS) -> polars.DataFrame:
+    """What each node used while training, over time.
+
+    Columns node, time_s, cpu_percent, memory_bytes, and of each counter that was kept its growth a
+    second, as in net_sent_bytes_per_s.
+    """
+    rows = run.nodes
+    if rows.is_empty():
+        return polars.DataFrame(
+            schema={"node": polars.String} | dict.fromkeys(_USAGE_COLUMNS, polars.Float64)
+        )
+    elapsed = col("time_s").diff().over("node")
+    kept = [name for name in _COUNTERS if name in rows.columns]
+    rates = {
+        f"{name}_per_s": col(name).cast(polars.Float64).diff().over("node") / elapsed
+        for name in kept
+    }
+    trained = (
+        rows.with_columns(**rates)
+        # The clock stands still while others evaluate: such samples lie above one another.
+        .filter(col("phase").is_in(["training", "mixed"]), (elapsed > 0) | elapsed.is_null())
+    )
+    values = [*_USAGE_COLUMNS[1:], *rates]
+    width_s = _width_s(trained, most_points)
+    return (
+        trained.with_columns(bin=(col("time_s") / width_s).floor())
+        .group_by("node", "bin", maintain_order=True)
+        .agg(col("time_s").max(), *(col(name).cast(polars.Float64).mean() for name in values))
+        .drop("bin")
+    )
+
+
+_LOSS_COLUMNS: Final = ("time_s", "samples", "steps", "loss", "smoothed")
+_RATE_COLUMNS: Final = ("time_s", "steps_per_s", "samples_per_s")
+_USAGE_COLUMNS: Final = ("time_s", "cpu_percent", "memory_bytes")
+
+
+def _binned(steps: polars.DataFrame, most_points: int) -> polars.DataFrame:
+    """Give every row the number of the stretch of time in which it ended."""
+    if steps.is_empty():
+        return steps
+    return steps.with_columns(bin=(col("time_s") / _width_s(steps, most_points)).floor())
+
+
+def _width_s(rows: polars.DataFrame, most_points: int) -> float:
+    """How long a stretch is; not shorter than a row, or workers would not be in it together."""
+    last_s = rows["time_s"].max()
+    assert isinstance(last_s, (float, type(None)))
+    return max((last_s or 0.0) / most_points * 1.0001, 0.1, 1e-9)
+
+
+def _totals(rows: polars.DataFrame) -> polars.DataFrame:
+    """How far all workers together were at the end of each stretch: bin, time_s, samples, steps."""
+    by_seat = rows.group_by("bin", "seat").agg(
+        col("samples", "worker_steps", "global_steps").cast(polars.Float64).max()
+    )
+    every = by_seat.select("bin").unique().join(by_seat.select("seat").unique(), how="cross")
+    known = (
+        every.join(by_seat, on=["bin", "seat"], how="left")
+        .sort("bin")
+        .with_columns(col("samples", "worker_steps").forward_fill().over("seat").fill_null(0))
+    )
+    sums = known.group_by("bin", maintain_order=True).agg(
+        col("samples").sum(), col("worker_steps").sum(), col("global_steps").max()
+    )
+    times = rows.group_by("bin").agg(col("time_s").max())
+    return (
+        sums.join(times, on="bin")
+        .sort("bin")
+        .with_columns(steps=polars.coalesce(col("global_steps").cum_max(), col("worker_steps")))
+        .select("bin", "time_s", "samples", "steps")
+    )

@@ -1,0 +1,337 @@
+"""The figures of a report on runs: each a typed table, then how it is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Any, Final, final
+
+import polars
+
+from paceline import curves, drawing
+from paceline.exhibits import Column, Figure, Table, table_of
+from paceline.report.conclusion import speed_up
+from paceline.report.level import Yardstick
+from paceline.report.sides import Side, reference_of
+from paceline.report.tables import spread_of
+from paceline.stored import StoredRun
+
+if TYPE_CHECKING:
+    import altair
+
+SIDE: Final = Column(name="side", label="strategy")
+NODE: Final = Column(name="node", label="node")
+TIME: Final = Column(name="time_s", label="training time", unit="s", form=".2f")
+
+# More points than this in a figure take long to draw and show nothing more.
+_ALL_POINTS: Final = 4800
+_FEWEST_POINTS: Final = 60
+# A fixed order and colours that colour-blind readers can tell apart.
+_PARTS: Final = {
+    "load": "#ddcc77",
+    "compute": "#44aa99",
+    "exchange": "#cc6677",
+    "other": "#999999",
+}
+
+
+@final
+@dataclass(frozen=True)
+class Gallery:
+    """All figures of some sides; a figure of which there is nothing to show is None."""
+
+    sides: Sequence[Side]
+    stick: Yardstick
+    labels: tuple[str, ...] = ()
+
+    @cached_property
+    def strategies(self) -> dict[str, str]:
+        """Each side's label with its strategy, which decides its colour."""
+        return {side.label: side.strategy for side in self.sides}
+
+    @property
+    def most_points(self) -> int:
+        share = _ALL_POINTS // max(1, len(self.sides))
+        return max(_FEWEST_POINTS, min(curves.MOST_POINTS, share))
+
+    def loss(self) -> list[Figure]:
+        """Training loss against time, rows and steps."""
+        frame = self._joined(partial(curves.loss, most_points=self.most_points))
+        axes = {
+            "time": TIME,
+            "samples": Column(name="samples", label="rows", form=",.0f"),
+            "steps": Column(name="steps", label="updates of the parameters", form=",.0f"),
+        }
+        found = [self._loss(frame, name, axis) for name, axis in axes.items()]
+        return [figure for figure in found if figure]
+
+    def _loss(self, frame: polars.DataFrame, against: str, axis: Column) -> Figure | None:
+        smooth = Column(name="smoothed", label="training loss", form=".4f")
+        raw = Column(name="loss", label="training loss, raw", form=".4f")
+        return self._figure(
+            name=f"loss-{against}",
+            title=f"Loss against {'rows' if against == 'samples' else against}",
+            caption="Mean training loss of all workers: smoothed, and behind it as it was.",
+            frame=frame,
+            columns=(SIDE, axis, raw, smooth),
+            draw=partial(drawing.lines, x=axis, y=smooth, faint=raw),
+        )
+
+    def accuracy(self) -> Figure | None:
+        """Accuracy on the test rows against time."""
+        value = Column(name="accuracy", label="test accuracy", unit="%", form=".2f", scale=100)
+        progress = Column(name="progress", label="updates", form=",.0f")
+        return self._figure(
+            name="accuracy-time",
+            title="Accuracy against time",
+            caption="Accuracy on the test rows. Evaluations do not count as training time.",
+            frame=self._joined(curves.metric),
+            columns=(SIDE, TIME, progress, value),
+            draw=partial(drawing.lines, x=TIME, y=value),
+        )
+
+    def speed(self) -> Figure | None:
+        """Steps a second over time."""
+        steps = Column(name="steps_per_s", label="steps/s", form=",.0f")
+        rows = Column(name="samples_per_s", label="rows/s", form=",.0f")
+        return self._figure(
+            name="steps-per-second",
+            title="Steps a second over time",
+            caption="Updates of the shared parameters a second; where nothing is shared, steps of "
+            "all workers.",
+            frame=self._joined(partial(curves.rate, most_points=self.most_points)),
+            columns=(SIDE, TIME, steps, rows),
+            draw=partial(drawing.lines, x=TIME, y=steps, zero=True),
+        )
+
+    def speed_up(self) -> Figure | None:
+        """Rows a second against one worker."""
+        rows = [_speed_up_row(side, self.sides) for side in self.sides]
+        if sum(row["value"] is not None for row in rows) < 2:
+            return None
+        return self._bars(
+            rows,
+            Column(name="value", label="speed-up", unit="times", form=".2f"),
+            name="speed-up",
+            title="Speed-up",
+            caption="Rows a second against one worker, which the dashed line marks.",
+            rule=1.0,
+        )
+
+    def time_to_level(self) -> Figure | None:
+        """How long each side took, as compared in the conclusion."""
+        stick = self.stick
+        is_rate = stick.kind == "rate"
+        label, form = ("rows a second", ",.0f") if is_rate else ("training time", ".2f")
+        return self._bars(
+            [{"side": side.label} | spread_of(stick.measure(side)) for side in self.sides],
+            Column(name="value", label=label, unit=stick.unit, form=form),
+            name="time",
+            title="Rows a second" if is_rate else f"Time {stick.words}",
+            caption="Medians; the thin line is the spread over repetitions.",
+        )
+
+    def _bars(
+        self,
+        rows: Sequence[dict[str, Any]],
+        value: Column,
+        *,
+        name: str,
+        title: str,
+        caption: str,
+        rule: float | None = None,
+    ) -> Figure | None:
+        known = [row for row in rows if row["value"] is not None]
+        columns = (
+            SIDE,
+            value,
+            *(replace(value, name=each, label=each) for each in ("low", "high")),
+        )
+        return self._figure(
+            name=name,
+            title=title,
+            caption=caption,
+            frame=table_of(name, title, known, columns).frame,
+            columns=columns,
+            draw=partial(drawing.bars, value=value, low="low", high="high", rule=rule),
+        )
+
+    def usage(self) -> list[Figure]:
+        """CPU, memory, network, packets and disk of every node over time."""
+        frame = self._joined(partial(curves.usage, most_points=self.most_points))
+        found = [self._usage(frame, *each) for each in _USAGE]
+        return [figure for figure in found if figure]
+
+    def _usage(
+        self, frame: polars.DataFrame, name: str, title: str, value: Column
+    ) -> Figure | None:
+        if value.name not in frame.columns:
+            return None
+        known = frame.filter(polars.col(value.name).is_not_null())
+        # A node without a link counts nothing, and a line of zeros would say it was measured.
+        if not (known[value.name] > 0).any():
+            return None
+        panels = "node" if known["node"].n_unique() > 1 else None
+        each = " One panel a node." if panels else ""
+        return self._figure(
+            name=name,
+            title=title,
+            caption=f"Samples taken while training, about twice a second.{each}",
+            frame=known,
+            columns=(SIDE, NODE, TIME, value),
+            draw=partial(drawing.lines, x=TIME, y=value, panels=panels, zero=True),
+        )
+
+    def staleness(self) -> Figure | None:
+        """How many updates had which staleness."""
+        value = Column(name="staleness", label="updates made by others meanwhile", form="d")
+        count = Column(name="count", label="updates", form=",")
+        share = Column(name="share", label="part of all updates", unit="%", form=".2f", scale=100)
+        rows = [row for side in self.sides for row in _staleness_rows(side)]
+        columns = (SIDE, value, count, share)
+        return self._figure(
+            name="staleness",
+            title="Staleness",
+            caption="How many updates others made between a worker's pull and its push.",
+            frame=table_of("staleness", "", rows, columns).frame,
+            columns=columns,
+            draw=partial(drawing.histogram, x=value, y=share),
+        )
+
+    def parts(self) -> Figure | None:
+        """Where a worker's step spends its time."""
+        value = Column(name="ms", label="a worker's step", unit="ms", form=".3f")
+        rows = [row for side in self.sides for row in _part_rows(side)]
+        columns = (SIDE, Column(name="part", label="part"), value)
+        names = dict.fromkeys(row["part"] for row in rows)
+        colours = {name: _PARTS.get(name, "#88ccee") for name in names}
+        return self._figure(
+            name="step-parts",
+            title="Where a step's time goes",
+            caption="The mean step of all workers. Exchange: sending, waiting for others, getting "
+            "new parameters.",
+            frame=table_of("step-parts", "", rows, columns).frame,
+            columns=columns,
+            draw=partial(drawing.stacked, value=value, part="part", parts=colours),
+        )
+
+    def _joined(self, curve: Callable[[StoredRun], polars.DataFrame]) -> polars.DataFrame:
+        """One curve of each side, in one frame."""
+        frames = []
+        for side in self.sides:
+            frame = curve(side.shown)
+            if not frame.is_empty():
+                named = frame.with_columns(polars.lit(side.label).alias("side"))
+                frames.append(named.cast({polars.Int64: polars.Float64}))
+        return polars.concat(frames, how="diagonal") if frames else polars.DataFrame()
+
+    def _figure(
+        self,
+        *,
+        name: str,
+        title: str,
+        caption: str,
+        frame: polars.DataFrame,
+        columns: tuple[Column, ...],
+        draw: Callable[..., altair.TopLevelMixin],
+    ) -> Figure | None:
+        """Make a figure of sides; None where there is nothing to draw."""
+        if frame.is_empty():
+            return None
+        chosen = frame.select([column.name for column in columns])
+        table = Table(name=name, title=title, frame=chosen, columns=columns, labels=self.labels)
+        return Figure(
+            name=name,
+            title=title,
+            caption=caption,
+            table=table,
+            draw=partial(draw, by="side", strategies=_present(self.strategies, chosen)),
+            labels=self.labels,
+        )
+
+
+_USAGE: Final = (
+    ("cpu", "CPU", Column(name="cpu_percent", label="CPU", unit="% of one core", form=",.0f")),
+    (
+        "memory",
+        "Memory",
+        Column(name="memory_bytes", label="memory", unit="MB", form=",.0f", scale=1e-6),
+    ),
+    *(
+        (
+            f"network-{way}",
+            f"Network, {way}",
+            Column(name=f"net_{way}_bytes_per_s", label=way, unit="MB/s", form=",.2f", scale=1e-6),
+        )
+        for way in ("sent", "received")
+    ),
+    *(
+        (
+            f"packets-{way}",
+            f"Packets {way}",
+            Column(
+                name=f"packets_{way}_per_s", label=f"packets {way}", unit="a second", form=",.0f"
+            ),
+        )
+        for way in ("sent", "received")
+    ),
+    *(
+        (
+            f"disk-{way}",
+            f"Disk, {way}",
+            Column(name=f"disk_{way}_bytes_per_s", label=way, unit="MB/s", form=",.2f", scale=1e-6),
+        )
+        for way in ("read", "written")
+    ),
+)
+
+
+def _present(strategies: dict[str, str], frame: polars.DataFrame) -> dict[str, str]:
+    """Leave sides out of a legend that the figure does not show."""
+    there = set(frame["side"].unique())
+    return {label: strategy for label, strategy in strategies.items() if label in there}
+
+
+def _speed_up_row(side: Side, sides: Sequence[Side]) -> dict[str, Any]:
+    reference = reference_of(side, sides)
+    theirs = reference.median(lambda run: run.result.samples_per_s) if reference else None
+    ours = side.measure(lambda run: run.result.samples_per_s)
+    if not theirs or ours is None:
+        return {"side": side.label, "value": None}
+    return {
+        "side": side.label,
+        "value": speed_up(side, sides),
+        "low": ours.low / theirs,
+        "high": ours.high / theirs,
+    }
+
+
+def _staleness_rows(side: Side) -> list[dict[str, Any]]:
+    staleness = side.shown.result.staleness
+    # Where none is stale there is nothing to see.
+    if staleness is None or staleness.max == 0:
+        return []
+    total = sum(staleness.histogram.values())
+    return [
+        {"side": side.label, "staleness": int(key), "count": count, "share": count / total}
+        for key, count in staleness.histogram.items()
+    ]
+
+
+def _part_rows(side: Side) -> list[dict[str, Any]]:
+    workers = [each for each in side.shown.result.workers if each.compute_s is not None]
+    steps = sum(each.worker_steps for each in workers)
+    if not steps:
+        return []
+    spans = {
+        "load": sum(each.load_s or 0.0 for each in workers),
+        "compute": sum(each.compute_s or 0.0 for each in workers),
+        "exchange": sum(each.exchange_s or 0.0 for each in workers),
+    }
+    trained_s = sum(each.train_s for each in workers)
+    spans["other"] = max(0.0, trained_s - sum(spans.values()))
+    return [
+        {"side": side.label, "part": part, "ms": 1e3 * span_s / steps}
+        for part, span_s in spans.items()
+    ]

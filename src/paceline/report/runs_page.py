@@ -1,0 +1,126 @@
+"""The page about runs: what is on it, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from paceline.exhibits import Exhibit, Listing, Page, Section
+from paceline.report import tables
+from paceline.report.conclusion import conclude, joined
+from paceline.report.figures import Gallery
+from paceline.report.level import yardstick
+from paceline.report.sides import Side, short, sides_of
+from paceline.stored import StoredRun
+
+
+def page_of(
+    runs: Sequence[StoredRun],
+    *,
+    title: str | None = None,
+    notes: Sequence[str] = (),
+    beside: Sequence[Exhibit] = (),
+) -> Page:
+    """Make the page about some runs.
+
+    `notes`, and what is shown `beside` them, say how the runs came about: what was tuned or varied.
+    """
+    sides = sides_of(runs)
+    stick = yardstick(sides)
+    labels = _labels(runs)
+    gallery = Gallery(sides, stick, labels)
+    sections = (
+        Section(title="Results", items=(tables.comparison(sides, stick, labels),)),
+        _section("How these runs were made", notes, *beside),
+        _section("Time and speed", (), gallery.time_to_level(), gallery.speed_up()),
+        _section("Learning", (), *gallery.loss(), gallery.accuracy()),
+        _section("Speed over time", (), gallery.speed()),
+        _section("Where the time goes", (), gallery.parts(), gallery.staleness()),
+        _section("What held each side back", (), tables.verdicts(sides)),
+        _nodes(sides, gallery),
+        _section("Warnings", _warnings(sides)),
+        _background(sides),
+    )
+    return Page(
+        title=title or _title(sides),
+        subtitle=_subtitle(sides),
+        conclusion=conclude(sides),
+        labels=labels,
+        sections=tuple(each for each in sections if each.items or each.text),
+    )
+
+
+def _section(title: str, text: Iterable[str], *items: Exhibit | None) -> Section:
+    return Section(
+        title=title, text=tuple(text), items=tuple(item for item in items if item is not None)
+    )
+
+
+def _nodes(sides: Sequence[Side], gallery: Gallery) -> Section:
+    figures = gallery.usage()
+    text = []
+    if not any(figure.name.startswith("network") for figure in figures):
+        clusters = joined(sorted({short(side.shown.result.cluster) for side in sides}))
+        text.append(f"Network and packets were not counted: nodes of {clusters} have no link.")
+    return _section("What each node used", text, *figures, tables.nodes(sides, gallery.labels))
+
+
+def _background(sides: Sequence[Side]) -> Section:
+    """For who asks: every run, the specs, the machine."""
+    specs = [
+        Listing(name=f"spec-{number}", title=f"Spec: {side.label}", text=_spec_text(side))
+        for number, side in enumerate(sides)
+    ]
+    items = (tables.every_run(sides), tables.settings(sides), tables.machine(sides[0].shown))
+    shown: list[Exhibit] = [item for item in items if item is not None]
+    return Section(title="Runs, specs and machine", items=(*shown, *specs))
+
+
+def _spec_text(side: Side) -> str:
+    try:
+        return side.shown.folder.spec.read_text()
+    except OSError:
+        return "# spec.toml cannot be read"
+
+
+def _labels(runs: Sequence[StoredRun]) -> tuple[str, ...]:
+    """What must be known of every number: that of all runs, or `in part` where they differ."""
+    every = dict.fromkeys(label for run in runs for label in run.labels)
+    return tuple(
+        label if all(label in run.labels for run in runs) else f"in part {label}" for label in every
+    )
+
+
+def _title(sides: Sequence[Side]) -> str:
+    workloads = dict.fromkeys(short(side.shown.result.workload) for side in sides)
+    names = list(dict.fromkeys(side.strategy for side in sides))
+    return f"{joined(list(workloads))}: {joined(names)}"
+
+
+def _subtitle(sides: Sequence[Side]) -> str:
+    results = [run.result for side in sides for run in side.runs]
+    workers = sorted({each.num_workers for each in results})
+    batches = sorted({each.batch_size for each in results})
+    data = list(dict.fromkeys(each.data for each in results if each.data))
+    clusters = list(dict.fromkeys(short(each.cluster) for each in results))
+    parts = [
+        f"{joined([str(each) for each in workers])} worker{'s' if workers[-1] > 1 else ''}",
+        f"batch {joined([str(each) for each in batches])}",
+        *data[:2],
+        f"cluster {joined(clusters)}",
+        f"{len(results)} run{'s' if len(results) > 1 else ''}",
+    ]
+    return " · ".join(parts)
+
+
+def _warnings(sides: Sequence[Side]) -> list[str]:
+    told = []
+    for side in sides:
+        for run in side.runs:
+            told += [f"{side.label}: {warning}." for warning in run.result.warnings]
+            stolen_s, train_s = run.result.steal_s or 0.0, run.result.train_s or 0.0
+            if stolen_s > 0.1 * train_s > 0:
+                told.append(
+                    f"{side.label}: the machine's host took {stolen_s:.1f} s of processor time "
+                    f"away during {train_s:.1f} s of training."
+                )
+    return list(dict.fromkeys(told))

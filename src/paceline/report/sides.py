@@ -1,0 +1,137 @@
+"""Sides: runs that repeat one another, under a label that tells them from the others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from typing import Any, Final, final
+
+from paceline.stored import StoredRun
+
+_WORDS: Final = {
+    "num_workers": "{} workers",
+    "batch": "batch {}",
+    "optimizer.lr": "lr {}",
+    "optimizer.name": "{}",
+    "optimizer.lr_scaling": "lr scaling {}",
+    "workload.name": "{}",
+    "cluster.name": "{}",
+    "cluster.link": "{}",
+}
+# What names a side wherever it differs, also between strategies.
+_ALWAYS_TOLD: Final = ("workload.name", "cluster.name", "cluster.link")
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Measure:
+    """A figure over the repetitions of a side."""
+
+    median: float
+    low: float
+    high: float
+    count: int
+
+    @property
+    def spread(self) -> float:
+        return self.high - self.low
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Side:
+    """What is compared with other sides: one run, or several of the same spec."""
+
+    label: str
+    strategy: str
+    variant: str
+    """What tells it from other sides of its strategy; empty where there are none."""
+    runs: tuple[StoredRun, ...]
+
+    @property
+    def finished(self) -> list[StoredRun]:
+        return [run for run in self.runs if run.is_finished]
+
+    @property
+    def shown(self) -> StoredRun:
+        """The run whose lines are drawn: of the finished ones the one in the middle."""
+        runs = sorted(self.finished or self.runs, key=lambda run: run.result.train_s or 0.0)
+        return runs[(len(runs) - 1) // 2]
+
+    @property
+    def num_workers(self) -> int:
+        return self.runs[0].result.num_workers
+
+    def measure(self, get: Callable[[StoredRun], float | None]) -> Measure | None:
+        """Take a figure from every finished run; None where it is not known of all of them."""
+        values = [get(run) for run in self.finished]
+        known = [value for value in values if value is not None]
+        if not known or len(known) < len(values):
+            return None
+        return Measure(median=median(known), low=min(known), high=max(known), count=len(known))
+
+    def median(self, get: Callable[[StoredRun], float | None]) -> float | None:
+        measured = self.measure(get)
+        return measured.median if measured else None
+
+
+def sides_of(runs: Iterable[StoredRun]) -> list[Side]:
+    """Group runs by what was asked for: strategies in the order they came, their sides together."""
+    groups: dict[str, list[StoredRun]] = {}
+    for run in runs:
+        groups.setdefault(repr(sorted(run.settings.items(), key=str)), []).append(run)
+    firsts = [group[0] for group in groups.values()]
+    told = [key for key in _ALWAYS_TOLD if key in differing(firsts)]
+    sides = [_side(group, firsts, told) for group in groups.values()]
+    came = list(dict.fromkeys(side.strategy for side in sides))
+    return sorted(sides, key=lambda side: came.index(side.strategy))
+
+
+def differing(runs: Sequence[StoredRun]) -> list[str]:
+    """Name the settings in which runs differ."""
+    keys = dict.fromkeys(key for run in runs for key in run.settings)
+    return [key for key in keys if len({repr(run.settings.get(key)) for run in runs}) > 1]
+
+
+def reference_of(side: Side, sides: Sequence[Side]) -> Side | None:
+    """Give the side with one worker that is most like this one: what a speed-up is against."""
+    single = [each for each in sides if each.num_workers == 1 and each.finished]
+    return max(single, key=lambda each: _likeness(side, each), default=None)
+
+
+def _likeness(side: Side, other: Side) -> int:
+    ours, theirs = side.runs[0].settings, other.runs[0].settings
+    return sum(repr(theirs.get(key)) == repr(value) for key, value in ours.items())
+
+
+def _side(group: list[StoredRun], firsts: Sequence[StoredRun], told: Sequence[str]) -> Side:
+    first = group[0]
+    strategy = short(first.result.strategy)
+    siblings = [run for run in firsts if short(run.result.strategy) == strategy]
+    own = differing(siblings)
+    variant = _words(first, own)
+    named = _words(first, [*told, *(key for key in own if key not in told)])
+    label = f"{strategy}, {named}" if named else strategy
+    return Side(label=label, strategy=strategy, variant=variant, runs=tuple(group))
+
+
+def _words(run: StoredRun, keys: Sequence[str]) -> str:
+    words = [_word(key, run.settings.get(key)) for key in keys]
+    return ", ".join(word for word in words if word)
+
+
+def _word(key: str, value: Any) -> str:
+    if value is None:
+        return ""
+    text = f"{value:g}" if isinstance(value, float) else str(value)
+    if key == "num_workers" and value == 1:
+        return "1 worker"
+    if key in _WORDS:
+        return _WORDS[key].format(short(text))
+    return f"{key.rpartition('.')[2].replace('_', ' ')} {text}"
+
+
+def short(name: str) -> str:
+    """Name a user's own part without the folders it is in."""
+    return name.rpartition("/")[2]

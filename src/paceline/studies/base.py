@@ -1,0 +1,143 @@
+"""What a study is: a grid of runs, and what is made of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import final
+
+from paceline.exhibits import Claim, Exhibit, Figure, Judgement, Listing, Page, Section, Table
+from paceline.studies.evidence import Evidence, Untestable
+from paceline.studies.grid import Grid, Variant
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Judged:
+    """What was measured, and whether it bears out what a report said."""
+
+    measured: str
+    judgement: Judgement
+    reason: str = ""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """Tables, figures and claims, each a function of the runs."""
+
+    tables: Mapping[str, Callable[[Evidence], Table]]
+    figures: Mapping[str, Callable[[Evidence], Figure]]
+    claims: Mapping[str, Callable[[Evidence], Judged]]
+    conditions: Mapping[str, Callable[[Evidence], str]] = field(default_factory=dict)
+    """Where reports contradict each other: under which condition each is right."""
+
+
+def judged(holds: bool, measured: str, reason: str = "") -> Judged:
+    """Judge a claim that could be tested."""
+    return Judged(
+        measured=measured,
+        judgement="holds" if holds else "does not hold here",
+        reason=reason,
+    )
+
+
+def page_of(study: Study, grid: Grid, variant: Variant, evidence: Evidence) -> Page:
+    """Put together what a study shows: the claims first, then its tables and figures."""
+    claims = claims_of(study, grid, evidence)
+    labels = dict.fromkeys(label for run in evidence.all_runs for label in run.labels)
+    return Page(
+        title=f"{grid.name}: {grid.title}",
+        subtitle=f"{grid.reports}; --{variant}: {grid.says(variant)}",
+        conclusion=tuple(_conclusion(claims, evidence)),
+        labels=tuple(labels),
+        sections=(
+            Section(title="Claims", items=tuple(claims)),
+            *_contradictions(study, evidence),
+            Section(title="Tables", items=_made(study.tables, evidence)),
+            Section(title="Figures", items=_made(study.figures, evidence)),
+            Section(title="Runs", items=(_runs(evidence),), folded=True),
+        ),
+    )
+
+
+def _contradictions(study: Study, evidence: Evidence) -> list[Section]:
+    """Say where the reports contradict each other, and when each is right."""
+    said = []
+    for keys, tell in study.conditions.items():
+        try:
+            said.append(f"{keys}: {tell(evidence)}")
+        except Untestable as error:
+            said.append(f"{keys}: cannot be told here: {error}.")
+    title = "Where the reports contradict each other"
+    return [Section(title=title, text=tuple(said))] if said else []
+
+
+def claims_of(study: Study, grid: Grid, evidence: Evidence) -> list[Claim]:
+    """Judge every claim."""
+    return [_claim(key, grid.claims[key], judge, evidence) for key, judge in study.claims.items()]
+
+
+def _claim(key: str, said: str, judge: Callable[[Evidence], Judged], evidence: Evidence) -> Claim:
+    try:
+        found = judge(evidence)
+    except Untestable as error:
+        return Claim(
+            key=key,
+            said=said,
+            measured="-",
+            judgement="cannot be tested here",
+            reason=str(error),
+        )
+    return Claim(
+        key=key,
+        said=said,
+        measured=found.measured,
+        judgement=found.judgement,
+        reason=found.reason,
+    )
+
+
+def _made(
+    makers: Mapping[str, Callable[[Evidence], Exhibit]], evidence: Evidence
+) -> tuple[Exhibit, ...]:
+    return tuple(_exhibit(name, make, evidence) for name, make in makers.items())
+
+
+def _exhibit(name: str, make: Callable[[Evidence], Exhibit], evidence: Evidence) -> Exhibit:
+    """Make a table or figure; one that lacks its runs says so in its place."""
+    try:
+        return make(evidence)
+    except Untestable as error:
+        return Listing(name=name, title=name, text=f"cannot be shown here: {error}")
+
+
+def _conclusion(claims: list[Claim], evidence: Evidence) -> list[str]:
+    by_judgement: dict[str, list[str]] = {}
+    for claim in claims:
+        by_judgement.setdefault(claim.judgement, []).append(claim.key)
+    said = [
+        f"{len(by_judgement[judgement])} of {len(claims)} claims {verb}: "
+        f"{', '.join(by_judgement[judgement])}."
+        for judgement, verb in (
+            ("holds", "hold"),
+            ("does not hold here", "do not hold here"),
+            ("cannot be tested here", "cannot be tested here"),
+        )
+        if judgement in by_judgement
+    ]
+    failed = [f"{name}: {reason}" for name, reason in evidence.missing.items()]
+    if failed:
+        said.append(f"{len(failed)} runs are missing; the first is {failed[0]}")
+    return [*said, *(f"{note}." for note in evidence.notes)]
+
+
+def _runs(evidence: Evidence) -> Listing:
+    lines = [
+        f"{each.name}: {run.folder.path}"
+        if run
+        else f"{each.name}: {evidence.missing.get(each.name, 'not carried out')}"
+        for each in evidence.plans
+        for run in [evidence.runs.get(each.name)]
+    ]
+    return Listing(name="runs", title="Runs", text="\n".join(lines))

@@ -1,0 +1,357 @@
+"""`criteo-sparse`: the tables and figures of reports 002 and 003."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final
+
+import polars
+from polars import col
+
+from paceline import curves, drawing
+from paceline.exhibits import Column, Figure, Table
+from paceline.stored import StoredRun
+from paceline.studies import charts, criteo_claims
+from paceline.studies.base import Study
+from paceline.studies.evidence import Evidence, Untestable
+from paceline.studies.measures import median, of
+
+MODES: Final = {"sync": "ps-sync", "async": "ps-async"}
+STEPS: Final = Column(name="progress", label="global steps", form=",.0f")
+ERROR: Final = Column(name="error", label="test error", unit="%", form=".2f", scale=100)
+WORKERS: Final = Column(name="num_workers", label="workers", form="d")
+RATE: Final = Column(name="samples_per_s", label="rows a second", form=",.0f")
+BATCH: Final = Column(name="batch", label="batch", form="d")
+_GENERATED: Final = "Rows here are generated, of the same shape, with a planted model."
+
+# Report 002, table 1: 50,000 steps, evaluations included: minutes, accuracy.
+TABLE_1: Final = {"sync": (23.75, 72.48), "async": (4.75, 74.73)}
+# Report 002: seconds for 1,000 steps.
+PER_1000: Final = {"sync": 6.0, "async": 2.5}
+# Report 002, table 2: sync 10,000 steps, async 30,000: CPU %, network read and written, disk read
+# and written (M).
+TABLE_2: Final = {"sync": (129, 92, 92, 1.3, 2.1), "async": (58, 248, 248, 0.31, 12.13)}
+# Report 002, table 3: seconds for the same rows (20,000 by its formula), by batch.
+TABLE_3: Final = {
+    "sync": {1: 135.7, 100: 67.9, 1000: 63.4, 10_000: 64.8},
+    "async": {1: 145.5, 100: 65.5, 1000: 62.3, 10_000: 62.1},
+}
+# Report 003, table 1: ms at batch 10.
+OPERATORS: Final = {
+    "forward sparse-dense product": "2.02",
+    "elementwise steps": "0.009 to 0.03",
+    "backward sparse-dense product": "80.91",
+    "sum over the batch": "42.45",
+}
+# Report 003, table 3: batch 20, one node; sync, async.
+PEAKS: Final = {
+    "peak disk (KB/s)": (240, 235),
+    "peak CPU (%)": (38, 96),
+    "peak memory (%)": (18, 46),
+    "peak network (MB/s)": (349, 395),
+}
+
+
+def time_and_accuracy(evidence: Evidence) -> Table:
+    """Time with and without evaluations, and accuracy, beside report 002's."""
+    rows, shown = [], []
+    for mode, strategy in MODES.items():
+        run = evidence.first("steps", strategy=strategy)
+        shown.append(run)
+        result = run.result
+        train_s = result.train_s or 0.0
+        rows.append(
+            {
+                "mode": mode,
+                "steps": result.global_steps,
+                "without": train_s,
+                "with": train_s + (result.evaluation_s or 0.0),
+                "per_1000": 1000 * train_s / max(result.global_steps or 1, 1),
+                "accuracy": result.test_accuracy,
+                "larger": result.test_metrics.get("larger_class"),
+                "said_s": 60 * TABLE_1[mode][0],
+                "said_1000": PER_1000[mode],
+                "said_accuracy": TABLE_1[mode][1] / 100,
+            }
+        )
+    percent = {"unit": "%", "form": ".2f", "scale": 100.0}
+    columns = [
+        Column(name="mode", label="mode"),
+        Column(name="steps", label="steps", form=",d"),
+        Column(name="without", label="training", unit="s", form=",.1f"),
+        Column(name="with", label="with evaluations", unit="s", form=",.1f"),
+        Column(name="per_1000", label="for 1,000 steps", unit="s", form=".3f"),
+        Column(name="accuracy", label="accuracy", **percent),  # type: ignore[arg-type]
+        Column(name="larger", label="the larger class", **percent),  # type: ignore[arg-type]
+        Column(
+            name="said_s",
+            label="002: with evaluations, 50,000 steps",
+            unit="s",
+            form=",.0f",
+            published=True,
+        ),
+        Column(
+            name="said_1000", label="002: for 1,000 steps", unit="s", form=".1f", published=True
+        ),
+        Column(name="said_accuracy", label="002: accuracy", published=True, **percent),  # type: ignore[arg-type]
+    ]
+    title = "Time and accuracy at batch 1 (002, table 1)"
+    return charts.side_by_side("table-1", title, rows, columns, note=_origin(shown), runs=shown)
+
+
+def bottleneck(evidence: Evidence) -> Table:
+    """CPU, network and disk, beside report 002's."""
+    names = ("CPU %", "network read MB", "network written MB", "disk read MB", "disk written MB")
+    rows, shown = [], []
+    for position, what in enumerate(names):
+        row: dict[str, object] = {"what": what}
+        for mode, strategy in MODES.items():
+            run = evidence.first("bottleneck", strategy=strategy)
+            shown.append(run)
+            row[f"ours_{mode}"] = _bottleneck_values(run)[position]
+            row[f"said_{mode}"] = TABLE_2[mode][position]
+        rows.append(row)
+    columns = [Column(name="what", label="node 0, batch 1")]
+    columns += [Column(name=f"ours_{mode}", label=f"{mode}, here", form=",.2f") for mode in MODES]
+    columns += [
+        Column(name=f"said_{mode}", label=f"{mode}, 002", form=",.2f", published=True)
+        for mode in MODES
+    ]
+    note = "Sync makes a third of async's steps, as in 002. " + _origin(shown)
+    title = "CPU, network, disk (002, table 2)"
+    return charts.side_by_side("table-2", title, rows, columns, note=note, runs=shown)
+
+
+def batch_times(evidence: Evidence) -> Table:
+    """Seconds for the same rows by batch, beside report 002's."""
+    rows, shown = [], []
+    for batch in evidence.values("batch", "batch"):
+        row: dict[str, object] = {"batch": batch}
+        for mode, strategy in MODES.items():
+            runs = evidence.find("batch", strategy=strategy, batch=batch)
+            shown += runs
+            times = of(runs, lambda run: run.result.train_s)
+            row[f"ours_{mode}"] = median(times) if times else None
+            right = of(runs, lambda run: run.result.test_accuracy)
+            row[f"accuracy_{mode}"] = median(right) if right else None
+            row[f"said_{mode}"] = TABLE_3[mode].get(batch)
+        rows.append(row)
+    if not rows:
+        evidence.need("batch")
+    columns = [BATCH]
+    for mode in MODES:
+        columns += [
+            Column(name=f"ours_{mode}", label=f"{mode}, here", unit="s", form=",.2f"),
+            Column(
+                name=f"accuracy_{mode}", label=f"{mode}, accuracy", unit="%", form=".1f", scale=100
+            ),
+            Column(
+                name=f"said_{mode}", label=f"{mode}, 002", unit="s", form=",.1f", published=True
+            ),
+        ]
+    title = "Seconds for 20,000 rows by batch, 2 workers (002, table 3)"
+    return charts.side_by_side("table-3", title, rows, columns, note=_origin(shown), runs=shown)
+
+
+def operators(evidence: Evidence) -> Table:
+    """Time of each operator of a gradient, beside report 003's."""
+    ours = {name: _operators(name, evidence) for name in ("dense", "resources")}
+    rows = [
+        {"operator": name, "dense": ours["dense"].get(name), "sparse": ours["resources"].get(name)}
+        for name in dict.fromkeys([*ours["dense"], *ours["resources"]])
+    ]
+    rows += [{"operator": f"003: {name}", "said": said} for name, said in OPERATORS.items()]
+    columns = [
+        Column(name="operator", label="operator"),
+        Column(name="dense", label="dense model, here", unit="ms", form=".3f"),
+        Column(name="sparse", label="row-sparse, here", unit="ms", form=".3f"),
+        Column(name="said", label="003, batch 10 (ms)", published=True),
+    ]
+    title = "Profile of one gradient (003, table 1)"
+    return charts.side_by_side("operators", title, rows, columns, note=_PROFILED)
+
+
+_PROFILED: Final = (
+    "Steps at batch 20, operator by operator, where runs were profiled; else compute as a whole."
+)
+
+
+def peaks(evidence: Evidence) -> Table:
+    """Peaks of disk, CPU, memory and network at batch 20, beside report 003's."""
+    sides = {
+        f"{mode}, {how}": evidence.first(group, strategy=strategy)
+        for mode, strategy in MODES.items()
+        for how, group in (("sparse", "resources"), ("dense", "dense"))
+        if evidence.find(group, strategy=strategy)
+    }
+    if not sides:
+        evidence.need("resources")
+    rows = []
+    for position, (what, said) in enumerate(PEAKS.items()):
+        row: dict[str, object] = {"what": what, "said_sync": said[0], "said_async": said[1]}
+        for side, run in sides.items():
+            row[side] = _peak_values(run)[position]
+        rows.append(row)
+    columns = [Column(name="what", label="node 0, batch 20")]
+    columns += [Column(name=side, label=f"{side}, here", form=",.1f") for side in sides]
+    columns += [
+        Column(name=f"said_{mode}", label=f"{mode}, 003", form=",.0f", published=True)
+        for mode in MODES
+    ]
+    note = "003 moves the dense model. Memory is of the machine's. " + _origin(list(sides.values()))
+    title = "Peaks of one node (003, table 3)"
+    return charts.side_by_side("peaks", title, rows, columns, note=note, runs=list(sides.values()))
+
+
+def error_over(axis: Column, name: str, group: str, evidence: Evidence) -> Figure:
+    """Test error over steps or time."""
+    runs = {mode: evidence.first(group, strategy=each) for mode, each in MODES.items()}
+    frames = []
+    for mode, run in runs.items():
+        line = curves.metric(run, "accuracy")
+        frames.append(
+            line.with_columns(
+                polars.lit(mode).alias("run"),
+                error=1 - col("accuracy"),
+                progress=col("progress").cast(polars.Float64),
+            ).select("run", "time_s", "progress", "error")
+        )
+    batch = 1 if group == "steps" else 100
+    title = f"Test error over {axis.label}, batch {batch} (00{2 if batch == 1 else 3})"
+    return charts.figure(
+        name,
+        title,
+        polars.concat(frames),
+        [Column(name="run", label="run"), axis, ERROR],
+        lambda frame: drawing.lines(frame, axis, ERROR, by="run", strategies=MODES),
+        caption=_origin(list(runs.values())),
+        runs=runs,
+    )
+
+
+def profile(evidence: Evidence) -> Figure:
+    """Where the time of a gradient goes, with the dense model and with rows."""
+    rows = [
+        {"run": how, "operator": operator, "ms": ms}
+        for how, group in (("dense model", "dense"), ("row-sparse", "resources"))
+        for operator, ms in _operators(group, evidence).items()
+    ]
+    parts = dict.fromkeys(str(row["operator"]) for row in rows)
+    shades = (*drawing.COLOURS.values(), *drawing.OTHERS)
+    colours = {part: shades[number % len(shades)] for number, part in enumerate(parts)}
+    value = Column(name="ms", label="time of a step", unit="ms", form=".3f")
+    sides = {"dense model": "ps-sync", "row-sparse": "ps-sync"}
+    return charts.figure(
+        "profile",
+        "Profile of one gradient, batch 20 (003)",
+        polars.DataFrame(rows),
+        [Column(name="run", label="run"), Column(name="operator", label="operator"), value],
+        lambda frame: drawing.stacked(
+            frame, value, by="run", part="operator", parts=colours, strategies=sides
+        ),
+        caption=_PROFILED,
+        runs={"dense": evidence.first("dense"), "sparse": evidence.first("resources")},
+    )
+
+
+def used(name: str, what: str, measure: str, evidence: Evidence) -> Figure:
+    """Resources over time."""
+    runs = {mode: evidence.first("resources", strategy=each) for mode, each in MODES.items()}
+    return charts.usage(name, f"{what} over time, batch 20", runs, measure)
+
+
+def scaling(evidence: Evidence) -> Figure:
+    """Rows a second over workers."""
+    series = {mode: {"strategy": each} for mode, each in MODES.items()}
+    return charts.over_tag(
+        "workers",
+        "Rows a second over workers, batch 100 (002: speed-ups scale poorly)",
+        evidence,
+        "workers",
+        x=WORKERS,
+        y=RATE,
+        measure=lambda run: run.result.samples_per_s,
+        series=series,
+    )
+
+
+def _operators(group: str, evidence: Evidence) -> dict[str, float]:
+    """Milliseconds of a step by operator; where no run was profiled, by phase."""
+    run = evidence.first(group, strategy="ps-sync")
+    phases = {}
+    for phase in ("load", "compute", "exchange"):
+        spans = [getattr(each, f"{phase}_s") for each in run.result.workers]
+        if any(span is None for span in spans):
+            raise Untestable("the parts of a step were not recorded")
+        phases[f"{phase} (all of it)"] = 1000 * sum(spans) / max(run.result.worker_steps, 1)
+    return phases
+
+
+def _bottleneck_values(run: StoredRun) -> tuple[float | None, ...]:
+    usage = run.result.nodes[0]
+    amounts = (
+        usage.net_received_bytes,
+        usage.net_sent_bytes,
+        usage.disk_read_bytes,
+        usage.disk_written_bytes,
+    )
+    return (
+        usage.cpu_percent_mean,
+        *(None if amount is None else amount / 1e6 for amount in amounts),
+    )
+
+
+def _peak_values(run: StoredRun) -> tuple[float | None, ...]:
+    usage = run.result.nodes[0]
+    lines = curves.usage(run).filter(col("node") == usage.name)
+    total = ((run.environment.get("memory") or {}) or {}).get("total_bytes")
+    memory = usage.memory_peak_bytes
+    return (
+        _most(lines, ("disk_read_bytes_per_s", "disk_written_bytes_per_s"), 1e-3),
+        usage.cpu_node_percent_peak,
+        None if memory is None or not total else 100 * memory / total,
+        _most(lines, ("net_sent_bytes_per_s", "net_received_bytes_per_s"), 1e-6),
+    )
+
+
+def _most(lines: polars.DataFrame, columns: tuple[str, ...], scale: float) -> float | None:
+    there = [name for name in columns if name in lines.columns]
+    if not there or lines.is_empty():
+        return None
+    most = lines.select(polars.sum_horizontal(there)).to_series().max()
+    return most * scale if isinstance(most, (int, float)) else None
+
+
+def _origin(runs: list[StoredRun]) -> str:
+    is_generated = any((run.result.data or "").startswith("generated") for run in runs)
+    return _GENERATED if is_generated else ""
+
+
+def _error_figure(axis: Column, name: str, group: str) -> Callable[[Evidence], Figure]:
+    return lambda evidence: error_over(axis, name, group, evidence)
+
+
+STUDY: Final = Study(
+    tables={
+        "table-1": time_and_accuracy,
+        "table-2": bottleneck,
+        "table-3": batch_times,
+        "operators": operators,
+        "peaks": peaks,
+    },
+    figures={
+        "error-over-steps": _error_figure(STEPS, "error-over-steps", "steps"),
+        "error-over-time": _error_figure(charts.TIME, "error-over-time", "steps"),
+        "error-over-steps-100": _error_figure(STEPS, "error-over-steps-100", "rows"),
+        "error-over-time-100": _error_figure(charts.TIME, "error-over-time-100", "rows"),
+        "profile": profile,
+        "cpu": lambda evidence: used("cpu", "CPU", "cpu_percent", evidence),
+        "memory": lambda evidence: used("memory", "Memory", "memory_bytes", evidence),
+        "network-sent": lambda evidence: used(
+            "network-sent", "Network, sent,", "net_sent_bytes_per_s", evidence
+        ),
+        "workers": scaling,
+    },
+    claims=criteo_claims.CLAIMS,
+    conditions=criteo_claims.CONDITIONS,
+)

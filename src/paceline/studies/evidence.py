@@ -1,0 +1,86 @@
+"""What a study has to go by: its runs, and why some of them are not there."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, final
+
+from paceline.stored import StoredRun
+from paceline.studies.grid import Planned
+
+PEERS: Final = "peers.json"
+"""What `benchmarks/study_peers.py` writes beside the runs."""
+
+
+class Untestable(Exception):
+    """What a table, figure or claim needs is not there; says what, and why."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """The runs of a study by their group and tags."""
+
+    plans: Sequence[Planned]
+    runs: Mapping[str, StoredRun]
+    """By the names of their plans."""
+    missing: Mapping[str, str] = field(default_factory=dict)
+    """Why planned runs are not there, by their names."""
+    notes: tuple[str, ...] = ()
+    """In what the runs are not as they were planned."""
+    peers: Mapping[str, Any] = field(default_factory=dict)
+    """What the peers' benchmark measured on the same rows, where it was run."""
+
+    @property
+    def all_runs(self) -> list[StoredRun]:
+        """Every run once, in the order of the plan: several names may stand for one."""
+        named = (self.runs.get(each.name) for each in self.plans)
+        return list({run.name: run for run in named if run is not None}.values())
+
+    def find(self, group: str, **tags: Any) -> list[StoredRun]:
+        """Give the runs of a group with these tags, in the order of their seeds."""
+        wanted = sorted(self._plans(group, tags), key=lambda each: each.repetition)
+        return [self.runs[each.name] for each in wanted if each.name in self.runs]
+
+    def need(self, group: str, **tags: Any) -> list[StoredRun]:
+        """Give the runs as `find` does; raises `Untestable` where there are none."""
+        found = self.find(group, **tags)
+        if not found:
+            raise Untestable(self._why_not(group, tags))
+        return found
+
+    def first(self, group: str, **tags: Any) -> StoredRun:
+        """Give the run with the first seed."""
+        return self.need(group, **tags)[0]
+
+    def values(self, group: str, tag: str) -> list[Any]:
+        """Say which values of a tag were planned, and carried out at least once."""
+        there = [each for each in self._plans(group, {}) if each.name in self.runs]
+        return list(dict.fromkeys(each.tags[tag] for each in there))
+
+    def _plans(self, group: str, tags: Mapping[str, Any]) -> list[Planned]:
+        return [
+            each
+            for each in self.plans
+            if each.group == group and all(each.tags.get(key) == tags[key] for key in tags)
+        ]
+
+    def _why_not(self, group: str, tags: Mapping[str, Any]) -> str:
+        named = " ".join(f"{key}={value}" for key, value in tags.items())
+        what = f"runs of {group}" + (f" with {named}" if named else "")
+        reasons = [self.missing.get(each.name) for each in self._plans(group, tags)]
+        known = next((reason for reason in reasons if reason), None)
+        return f"no {what}" + (f": {known}" if known else " in this variant of the study")
+
+
+def with_peers(evidence: Evidence, out: Path) -> Evidence:
+    """Add what the peers' benchmark measured, if it was run into the same folder."""
+    try:
+        peers = json.loads((out / PEERS).read_text())
+    except (OSError, ValueError):
+        return evidence
+    return dataclasses.replace(evidence, peers=peers)

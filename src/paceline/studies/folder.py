@@ -1,0 +1,93 @@
+"""The folder of a study: the only place that knows its files' names.
+
+runs/study-mnist-logistic-quick/
+  runs/       one folder a run, as `paceline run` makes them
+  study.lock  held by the process that carries the study out
+
+A run is found by its spec: there is no list of what is done that could be wrong after a crash.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import final
+
+from paceline.errors import SpecError, StoreError
+from paceline.runs import RunDir
+from paceline.spec import RunSpec
+from paceline.stored import StoredRun
+from paceline.studies.here import key_of
+
+
+@final
+@dataclass(frozen=True)
+class Contents:
+    """The runs in a study's folder, by the key of their spec."""
+
+    finished: dict[str, StoredRun] = field(default_factory=dict)
+    """Sealed, and got to their end."""
+    unfinished: dict[str | None, list[RunDir]] = field(default_factory=dict)
+    """What earlier attempts have left; None: ended before their spec was written."""
+
+    def clear_unfinished(self, key: str) -> None:
+        """Remove what is left of a run, before it is carried out anew."""
+        for run in (*self.unfinished.pop(key, ()), *self.unfinished.pop(None, ())):
+            shutil.rmtree(run.path, ignore_errors=True)
+
+
+@final
+class StudyDir:
+    """Where the runs of a study and its report are kept."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.runs = path / "runs"
+        self._lock = path / "study.lock"
+
+    @contextlib.contextmanager
+    def held(self) -> Iterator[None]:
+        """Be the only process that carries this study out; the lock ends with the process."""
+        try:
+            self.runs.mkdir(parents=True, exist_ok=True)
+            lock = os.open(self._lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise StoreError(f"{self.path} cannot be written: {error.strerror or error}") from error
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        except BlockingIOError:
+            raise StoreError(f"{self.path}: another process carries this study out") from None
+        finally:
+            os.close(lock)
+
+    def contents(self) -> Contents:
+        """Look through the runs that are there."""
+        contents = Contents()
+        for path in sorted(self.runs.iterdir()) if self.runs.is_dir() else ():
+            run = RunDir(path)
+            key = _key(run)
+            stored = StoredRun.read(run) if run.is_sealed else None
+            if key is not None and stored is not None and stored.is_finished:
+                contents.finished.setdefault(key, stored)
+            elif not run.driver_is_alive():
+                contents.unfinished.setdefault(key, []).append(run)
+        return contents
+
+
+def seconds_of(run: RunDir) -> float:
+    """How long a run took, from its spec's writing to its seal's."""
+    return run.result.stat().st_mtime - run.spec.stat().st_mtime
+
+
+def _key(run: RunDir) -> str | None:
+    """Tell which run it is; None where it was ended before its spec was written."""
+    try:
+        return key_of(RunSpec.read(run.spec))
+    except SpecError:
+        return None

@@ -1,0 +1,170 @@
+"""The runs of a study: a TOML file that says which fields are varied, and how far.
+
+A file has `title`, `reports` (what is reproduced), `[claims]` (what they said, by key), `[common]`
+(fields of every run), `[quick]` and `[full]` (`says`: what the variant runs; `set`: fields), and
+`[[runs]]`, each with
+
+- `group`: by which tables, figures and claims find the runs,
+- `each`: fields and the values each of them takes; every combination is a run,
+- `set`: further fields, and `seeds`: how many seeds (1),
+- `quick`, `full`: the same again for one variant, or `skip = true`,
+- `needs`: a cluster without which the runs say nothing, where others fall back to `local`.
+
+Fields are written with dots, as on the command line. A later one stands over an earlier one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tomllib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from typing import Any, Final, Literal, Self, final
+
+Variant = Literal["quick", "full"]
+Fields = Mapping[str, Any]
+
+# Only one of these says how long a run is: a later one takes an earlier one's place.
+_LENGTHS: Final = ("steps", "worker_steps", "samples", "epochs", "seconds")
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Planned:
+    """One run of a study, before it is known whether it can be carried out here."""
+
+    name: str
+    group: str
+    tags: Fields
+    """What tells it from others of its group: strategy, num_workers, batch, …"""
+    repetition: int
+    """Which of its seeds it has, counted from 0."""
+    fields: Fields
+    """Everything that is not the workload's own choice, by dotted names."""
+    needs: str | None = None
+
+    def table(self, over: Fields | None = None) -> dict[str, Any]:
+        """Give the spec as nested tables."""
+        table: dict[str, Any] = {}
+        for field, value in joined(self.fields, over or {}).items():
+            *path, last = field.split(".")
+            inner = table
+            for key in path:
+                inner = inner.setdefault(key, {})
+            inner[last] = value
+        return table
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """What a study's file says."""
+
+    name: str
+    title: str
+    reports: str
+    claims: Mapping[str, str]
+    common: Fields
+    variants: Mapping[str, Mapping[str, Any]]
+    blocks: tuple[Mapping[str, Any], ...]
+
+    @classmethod
+    def read(cls, name: str) -> Self:
+        """Read the file of a study that ships with us."""
+        text = resources.files("paceline.studies").joinpath(f"{name}.toml").read_text()
+        return cls.parse(name, text)
+
+    @classmethod
+    def parse(cls, name: str, text: str) -> Self:
+        """Read a study from the text of its file."""
+        table = tomllib.loads(text)
+        return cls(
+            name=name,
+            title=table["title"],
+            reports=table["reports"],
+            claims=table["claims"],
+            common=dict(_dotted(table.get("common", {}))),
+            variants={each: table[each] for each in ("quick", "full") if each in table},
+            blocks=tuple(table.get("runs", ())),
+        )
+
+    def says(self, variant: Variant) -> str:
+        """Say in words which subset a variant runs."""
+        return str(self.variants.get(variant, {}).get("says", ""))
+
+    def plan(self, variant: Variant, over: Fields | None = None) -> list[Planned]:
+        """Lay out the runs in the order in which they are carried out.
+
+        Every first repetition comes before any second one, and each round goes through the runs
+        in the other direction, so that a machine that slows down favours none of them.
+        """
+        runs = [each for block in self.blocks for each in self._expand(block, variant, over or {})]
+        rounds = sorted({each.repetition for each in runs})
+        ordered: list[Planned] = []
+        for number in rounds:
+            of_round = [each for each in runs if each.repetition == number]
+            ordered += of_round[::-1] if number % 2 else of_round
+        return ordered
+
+    def _expand(
+        self, block: Mapping[str, Any], variant: Variant, over: Fields
+    ) -> Iterator[Planned]:
+        own = block.get(variant, {})
+        if own.get("skip"):
+            return
+        general = self.variants.get(variant, {}).get("set", {})
+        fixed = joined(self.common, flat(general), flat(block.get("set", {})))
+        fixed = joined(fixed, flat(own.get("set", {})))
+        each = flat(block.get("each", {})) | flat(own.get("each", {}))
+        num_seeds = own.get("seeds", block.get("seeds", 1))
+        for values in itertools.product(*each.values()):
+            varied = dict(zip(each, values, strict=True))
+            tags = {_tag(field): value for field, value in varied.items()}
+            for repetition in range(num_seeds):
+                fields = joined(fixed, varied, {"seed": repetition}, over)
+                yield Planned(
+                    name="-".join([block["group"], *map(_word, tags.values()), f"{repetition}"]),
+                    group=block["group"],
+                    tags=tags,
+                    repetition=repetition,
+                    fields=fields,
+                    needs=block.get("needs"),
+                )
+
+
+def joined(*tables: Fields) -> dict[str, Any]:
+    """Put fields over one another, the later over the earlier."""
+    result: dict[str, Any] = {}
+    for table in tables:
+        if any(field in table for field in _LENGTHS):
+            result = {key: value for key, value in result.items() if key not in _LENGTHS}
+        for field, value in table.items():
+            if field.endswith(".name") and result.get(field, value) != value:
+                part = field.removesuffix("name")  # another part drops the old one's fields
+                result = {key: kept for key, kept in result.items() if not key.startswith(part)}
+            result[field] = value
+    return result
+
+
+def flat(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Name the fields of nested tables with dots."""
+    return dict(_dotted(table))
+
+
+def _dotted(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
+    for key, value in table.items():
+        if isinstance(value, Mapping):
+            yield from _dotted(value, f"{prefix}{key}.")
+        else:
+            yield f"{prefix}{key}", value
+
+
+def _tag(field: str) -> str:
+    """Name a field shortly: `strategy` for strategy.name, `lr` for optimizer.lr."""
+    part, _, last = field.rpartition(".")
+    return part.rpartition(".")[2] if last == "name" else last
+
+
+def _word(value: object) -> str:
+    return str(value).replace("/", "-").replace(":", "-")

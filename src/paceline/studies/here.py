@@ -1,0 +1,66 @@
+"""What of a study can be carried out here, and in what other way if not as it is planned."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final, final
+
+from paceline.clusters import CLUSTERS
+from paceline.errors import SpecError
+from paceline.spec import RunSpec
+from paceline.studies.grid import Planned
+
+EMULATED: Final = "emulated"
+_FALLBACK: Final = {"cluster.name": "local"}
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Settled:
+    """A planned run and its spec; without one, why it cannot be carried out here."""
+
+    planned: Planned
+    spec: RunSpec | None
+    problem: str = ""
+    note: str = ""
+    """In what it is not as it was planned."""
+
+    @property
+    def key(self) -> str | None:
+        return None if self.spec is None else key_of(self.spec)
+
+
+def key_of(spec: RunSpec) -> str:
+    """Tell a run by what was asked for, every field: the same spec is the same run."""
+    return hashlib.sha256(spec.toml().encode()).hexdigest()
+
+
+def settle(plans: Sequence[Planned]) -> list[Settled]:
+    """Make specs of planned runs, with a cluster that is here."""
+    return [_settled(each) for each in plans]
+
+
+def missing_emulation() -> str | None:
+    """Say why there is no emulated cluster here; None if there is one."""
+    if EMULATED not in CLUSTERS.entries:
+        return "this version has no emulated cluster"
+    return None
+
+
+def _settled(planned: Planned) -> Settled:
+    over, note = {}, ""
+    cluster = planned.fields.get("cluster.name")
+    if planned.needs not in {None, cluster}:
+        problem = f"it needs the cluster `{planned.needs}`, and `{cluster}` was asked for"
+        return Settled(planned=planned, spec=None, problem=problem)
+    if cluster == EMULATED and (missing := missing_emulation()):
+        if planned.needs == EMULATED:
+            return Settled(planned=planned, spec=None, problem=missing)
+        over, note = _FALLBACK, f"{missing}: on `local`, where all seats share one node"
+    try:
+        return Settled(planned=planned, spec=RunSpec.from_table(planned.table(over)), note=note)
+    except SpecError as error:
+        problem = "; ".join(str(each) for each in error.problems)
+        return Settled(planned=planned, spec=None, problem=problem)
