@@ -162,7 +162,14 @@ class RunDir:
 
     def append_evaluation(self, row: dict[str, Any]) -> None:
         """Keep an evaluation at once: the driver may be killed before the seal."""
-        with contextlib.suppress(OSError), self.seat_records("evaluations").open("a") as file:
+        self._append("evaluations", row)
+
+    def append_link(self, row: dict[str, Any]) -> None:
+        """Keep what is known of a node's link, for the same reason."""
+        self._append("links", row)
+
+    def _append(self, name: str, row: dict[str, Any]) -> None:
+        with contextlib.suppress(OSError), self.seat_records(name).open("a") as file:
             file.write(json.dumps(row) + "\n")
 
     def read_facts(self) -> dict[str, Any]:

@@ -113,6 +113,7 @@ def _monitor(berth: Berth, spec: RunSpec) -> None:
         berth.line,
         RunDir(berth.run_dir).seat_records(berth.seat.node),
         spec.record.monitor_s,
+        berth.meter,
         spec.dilation,
     )
 
@@ -242,14 +243,15 @@ class Worker:
             self.line.send(
                 "joined", pid=own_pid(), data=self.train_data.origin, has_buffers=has_buffers
             )
-            start_s = self.line.wait("start")["start_s"]
-            self.clock.start(start_s)
+            start = self.line.wait("start")
+            self.place.start_counting()
+            self.clock.start(start["start_s"])
             began_s, self.held_up = time.thread_time(), HeldUp()
             self._train_to_its_end()
             cpu_s = time.thread_time() - began_s
             self.line.send("trained", cpu_s=cpu_s, **self._totals())
             if self.profile is not None:
-                self.profile.write(start_s)
+                self.profile.write(start["start_s"])
             if self.rank == 0 and self.spec.record.tensorboard:
                 self._draw_graph()
             self._attend("finish")
@@ -384,10 +386,16 @@ class Worker:
             "touched_rows": self.touched_rows,
             "row_bytes": self.replica.row_bytes,
             "memory_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            "parameter_bytes": self._parameter_bytes(),
             **virtual(self._counted(), self.spec.dilation),
             **self.train_data.counted(),
             **self.place.counted(),
         }
+
+    def _parameter_bytes(self) -> int | None:
+        """How much there is to exchange in a step; of a table it depends on the batch."""
+        replica = self.replica
+        return replica.parameters.nbytes if replica.table is None else None
 
     def _counted(self) -> dict[str, Any]:
         held_up = {"held_up_s": self.held_up.so_far_s()}

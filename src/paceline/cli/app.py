@@ -15,6 +15,7 @@ from paceline.cli import (
     doctor,
     explain,
     export,
+    monitor,
     report,
     run,
     stored,
@@ -64,6 +65,10 @@ app.command("workloads")(workloads.workloads)
 app.command("calibrate")(calibrate.calibrate)
 data.app.command("convert")(convert.convert)
 app.add_typer(data.app, name="data")
+# What follows the command's name is the command's own, options too.
+app.command("monitor", help=monitor.HELP, context_settings={"allow_interspersed_args": False})(
+    monitor.monitor
+)
 app.command("doctor")(doctor.doctor)
 
 

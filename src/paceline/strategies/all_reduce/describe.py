@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC
+from collections.abc import Sequence
 from typing import Annotated, final
 
 from annotated_types import Ge
 
 from paceline.description import Bytes
-from paceline.strategies.base import Member, Place, Strategy
+from paceline.strategies.base import Flow, Member, Place, Strategy
 
 
 class Averaging(Strategy, ABC):
@@ -24,6 +25,15 @@ class Averaging(Strategy, ABC):
     @property
     def repeats(self) -> bool:
         return True
+
+    def flows(self, nodes: Sequence[str]) -> Sequence[Flow]:
+        """Twice around a ring, in each step one chunk of as many as there are workers."""
+        num_workers = len(nodes)
+        share = 2 * (num_workers - 1) / num_workers
+        return [
+            Flow(f"worker{rank}", f"worker{(rank + 1) % num_workers}", share, f"worker{rank}")
+            for rank in range(num_workers)
+        ]
 
 
 @final
