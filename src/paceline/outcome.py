@@ -182,6 +182,7 @@ def _worker_totals(name: str, outcome: Outcome, steps: list[Row]) -> WorkerTotal
         dropped_frames=said.get("dropped_frames"),
         rejected_peers=said.get("rejected_peers"),
         cpu_s=said.get("cpu_s"),
+        ready_s=said.get("ready_s"),
         held_up_s=said.get("held_up_s"),
         memory_peak_bytes=said.get("memory_peak_bytes"),
         hidden_s=said.get("hidden_s"),

@@ -74,8 +74,10 @@ class WorkerTotals:
     exchange_s: float | None = None
     cpu_s: float | None = None
     """Processor time of the thread that steps; those that help it with arithmetic not counted."""
+    ready_s: float | None = None
+    """How long that thread could have run, but had no processor."""
     held_up_s: float | None = None
-    """How long its threads could have run, but had no processor, in all."""
+    """The same of all its threads, in all."""
     memory_peak_bytes: int | None = None
     """The most that was resident at once, from its start to the end of training."""
     sent_bytes: int | None = None
@@ -123,8 +125,9 @@ class ServerTotals:
     """Time spent averaging gradients and applying updates."""
     queue_s: float | None
     """Time that pushes waited before the server looked at them; None where it cannot be told."""
-    held_up_s: float | None = None
+    ready_s: float | None = None
     """As of a worker."""
+    held_up_s: float | None = None
     busy_s: float | None = None
     """Time that it did not wait for anybody."""
     dropped_frames: int | None = None

@@ -103,7 +103,7 @@ def _serve(berth: Berth, spec: RunSpec) -> None:
         place.close()
     if profile is not None:
         profile.write(berth.line.wait("start")["start_s"])
-    counted = {**counted, **place.counted(), "held_up_s": held_up.so_far_s()}
+    counted = {**counted, **place.counted(), **held_up.table()}
     cpu_s = time.thread_time() - began_s
     berth.line.send("served", cpu_s=cpu_s, **virtual(counted, spec.dilation))
 
@@ -398,8 +398,7 @@ class Worker:
         return replica.parameters.nbytes if replica.table is None else None
 
     def _counted(self) -> dict[str, Any]:
-        held_up = {"held_up_s": self.held_up.so_far_s()}
-        return {**self.member.counted(), **self.compute.counted(), **held_up}
+        return {**self.member.counted(), **self.compute.counted(), **self.held_up.table()}
 
     def _save(self) -> None:
         """Keep the final parameters."""

@@ -19,7 +19,7 @@ def worker(index: int, **fields: Any) -> WorkerTotals:
         "compute_s": 0.0,
         "exchange_s": 0.0,
         "cpu_s": 1.0,
-        "held_up_s": 0.0,
+        "ready_s": 0.0,
     }
     return WorkerTotals(name=f"worker{index}", **{**known, **fields})
 
@@ -33,7 +33,7 @@ def server(index: int = 0, **fields: Any) -> ServerTotals:
         "apply_s": 0.1,
         "queue_s": None,
         "busy_s": 0.5,
-        "held_up_s": 0.0,
+        "ready_s": 0.0,
     }
     return ServerTotals(name=f"server{index}", **{**known, **fields})
 

@@ -47,17 +47,17 @@ class TestKinds:
 
     def test_a_busy_server(self):
         workers = [worker(rank, compute_s=1.0, exchange_s=9.0) for rank in range(3)]
-        busy = server(cpu_s=3.0, held_up_s=6.0, updates=300)
+        busy = server(cpu_s=3.0, ready_s=6.0, updates=300)
         assert named(judge(result(*workers, servers=(busy,)))) == ("server", "server0")
 
     def test_a_full_machine(self):
-        workers = [worker(rank, compute_s=9.0, held_up_s=5.0) for rank in range(4)]
+        workers = [worker(rank, compute_s=9.0, ready_s=5.0) for rank in range(4)]
         verdict = judge(result(*workers, host_cpu_percent=99.0))
         assert named(verdict) == ("host-limited", "host")
 
     def test_a_machine_that_others_fill_does_not_hide_a_straggler(self):
-        fast = worker(0, compute_s=1.0, exchange_s=9.0, wait_s=8.0, held_up_s=3.0)
-        slow = worker(1, compute_s=9.0, exchange_s=1.0, held_up_s=3.0)
+        fast = worker(0, compute_s=1.0, exchange_s=9.0, wait_s=8.0, ready_s=3.0)
+        slow = worker(1, compute_s=9.0, exchange_s=1.0, ready_s=3.0)
         assert judge(result(fast, slow, host_cpu_percent=100.0)).kind == "straggler"
 
     def test_balanced(self):

@@ -96,7 +96,7 @@ class View:
 
         Only its: ranks that wait for others yield, and so are ready though they want nothing.
         """
-        return (self.slowest_worker.held_up_s or 0.0) / (self.result.train_s or 1.0)
+        return (self.slowest_worker.ready_s or 0.0) / (self.result.train_s or 1.0)
 
     @property
     def host(self) -> float:
