@@ -9,7 +9,7 @@ PEERS_PIP := $(PEERS)/pip --disable-pip-version-check install --quiet
 REPEAT ?= 3
 ONLY ?=
 
-.PHONY: demo test test-thorough check bench bench-peers clean
+.PHONY: demo test test-thorough check fuzz bench bench-peers clean
 
 demo: .venv/.installed ## train on the embedded data in every way there is, end in a table
 	$(BIN)/paceline run logistic-mnist $(DEMO)
@@ -31,6 +31,11 @@ check: .venv/.installed-dev ## style, types, and which module may import which
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+fuzz: .venv/.installed-dev ## millions of damaged frames for the decoder of messages
+	$(PIP) --constraint constraints.txt --editable '.[dev,fuzz]'
+	$(BIN)/python -m tests.comm.fuzz --frames 5000000
+	$(BIN)/python -m tests.comm.fuzz --guided --frames 5000000
 
 bench: .venv/.installed-dev ## figures, as ratios within one run
 	$(BIN)/paceline data get mnist

@@ -1,6 +1,7 @@
 """For all tests: one thread of arithmetic a process, and no property judged by its time."""
 
 import os
+import signal
 
 import hypothesis
 
@@ -10,3 +11,6 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 hypothesis.settings.register_profile("paceline", deadline=None)
 hypothesis.settings.load_profile("paceline")
+
+# A shell that starts tests in the background has them ignore Ctrl-C, and all they start too.
+signal.signal(signal.SIGINT, signal.default_int_handler)

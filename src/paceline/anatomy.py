@@ -77,9 +77,13 @@ class Anatomy:
 
 def examine(workload: Workload) -> Anatomy:
     """Take apart the model that a workload would train."""
+    return dissect(undrawn_model(workload), workload.loss, workload.example())
+
+
+def undrawn_model(workload: Workload) -> nn.Module:
+    """Make a workload's model without its initial values: whatever the memory holds."""
     with _NoDraws():  # type: ignore[no-untyped-call]
-        model = workload.model()
-    return dissect(model, workload.loss, workload.example())
+        return workload.model()
 
 
 def dissect(model: nn.Module, loss: Loss, batch: Sequence[Tensor]) -> Anatomy:

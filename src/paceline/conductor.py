@@ -17,6 +17,7 @@ from typing import Any, Final, final
 from paceline.clusters.base import Departure, Seat
 from paceline.comm.line import Line, LineClosed, Message
 from paceline.measure.clock import Clock
+from paceline.measure.environment import cpu_seconds
 from paceline.outcome import Outcome
 from paceline.progress import Phase, Progress, View
 from paceline.runs import RunDir
@@ -61,8 +62,9 @@ class Conductor:
         self._paused: dict[str, int] = {}
         self._paused_from_s = 0.0
         self._is_saved = False
+        self._cpu_at_start: tuple[float, float] | None = None
         self._here = set(self._seats)
-        self._clock = Clock()
+        self._clock = Clock(spec.dilation)
         self._status: dict[str, Message] = {}
         self._usage: dict[str, Message] = {}
         self._progress = Progress(spec, order)
@@ -76,6 +78,7 @@ class Conductor:
             "evaluated": self._on_evaluated,
             "served": self._on_served,
             "failed": self._on_failed,
+            "lost": self._on_lost,
         }
         self._deadline_s = math.inf
         self._interrupted = False
@@ -120,7 +123,7 @@ class Conductor:
         status = self._status.values()
         shared = [each["global_steps"] for each in status if each["global_steps"] is not None]
         evaluations = self._outcome.evaluations
-        losses = [each["loss_mean"] for each in status]
+        losses = [each["loss_mean"] for each in status if each["loss_mean"] is not None]
         return self._progress.view(
             phase=self._phase,
             time_s=self._clock.now_s(),
@@ -162,6 +165,7 @@ class Conductor:
         for name, seat in self._seats.items():
             if seat.role == "monitor":
                 self._tell(name, "watch", pids=self._pids_on(seat.node))
+        self._cpu_at_start = cpu_seconds()
         start_s = time.monotonic()
         self._clock.start(start_s)
         self._outcome.startup_s = start_s - self._began_s
@@ -191,10 +195,24 @@ class Conductor:
     def _on_trained(self, name: str, message: Message) -> None:
         self._outcome.totals[name] = message
         self._training.discard(name)
+        if not self._training:
+            self._note_host()
         self._evaluate_if_all_rest()
+
+    def _note_host(self) -> None:
+        """How busy the whole machine was since the start."""
+        now = cpu_seconds()
+        if now is None or self._cpu_at_start is None:
+            return
+        used_s, there_were_s = (a - b for a, b in zip(now, self._cpu_at_start, strict=True))
+        if there_were_s > 0:
+            self._outcome.host_cpu_percent = 100 * used_s / there_were_s
 
     def _evaluate_if_all_rest(self) -> None:
         if self._training != set(self._paused) or self.failed_seat is not None:
+            return
+        if not self._training and self._spec.is_replayed:
+            self._finish()  # nothing was learnt: there is nothing to keep or to evaluate
             return
         if not self._training and self._spec.record.model and not self._is_saved:
             self._clock.pause(time.monotonic())
@@ -274,6 +292,10 @@ class Conductor:
 
     def _on_failed(self, name: str, message: Message) -> None:
         self._fail(name, message["error"])
+
+    def _on_lost(self, _: str, message: Message) -> None:
+        """A seat no longer reaches another: that one is the cause."""
+        self._fail(message["seat"], message["reason"])
 
     def _fail(self, name: str, reason: str) -> None:
         """The first failure is the cause; the others are told of it and leave."""

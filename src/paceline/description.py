@@ -40,11 +40,32 @@ def parse_bytes(value: object) -> object:
         return value
 
 
+def parse_rate(value: object) -> object:
+    """Turn "1gbit" or "2.5 Mbit" into bits a second; a number is taken as it is."""
+    return _scaled(value, {"bit": 1.0, "kbit": 1e3, "mbit": 1e6, "gbit": 1e9}, "100mbit or 1gbit")
+
+
+def parse_duration(value: object) -> object:
+    """Turn "5ms" into seconds; a number is taken as it is."""
+    return _scaled(value, {"s": 1.0, "ms": 1e-3, "us": 1e-6}, "5ms or 0.1s")
+
+
+def _scaled(value: object, units: Mapping[str, float], example: str) -> object:
+    if not isinstance(value, str):
+        return value
+    match = re.fullmatch(r"\s*(\d[\d_]*(?:\.\d+)?)\s*([a-z]*)\s*", value.lower())
+    if match is None or match[2] not in {"", *units}:
+        raise ValueError(f"not of the form {example}")
+    return float(match[1]) * units.get(match[2], 1.0)
+
+
 Count = Annotated[int, Ge(1)]
 NotNegativeInt = Annotated[int, Ge(0)]
 Positive = Annotated[float, Gt(0), AllowInfNan(allow_inf_nan=False)]
 NotNegative = Annotated[float, Ge(0), AllowInfNan(allow_inf_nan=False)]
 Bytes = Annotated[int, BeforeValidator(parse_bytes), Ge(1)]
+Rate = Annotated[Positive, BeforeValidator(parse_rate)]
+Duration = Annotated[NotNegative, BeforeValidator(parse_duration)]
 
 
 @dataclass_transform(kw_only_default=True, frozen_default=True)
@@ -121,6 +142,8 @@ def _problems_of(error: ValidationError, cls: type, where: str) -> list[Problem]
             reason, choices = "no such field" if names else "it has no fields", names
         elif each["type"] == "literal_error":
             reason, choices = "not one of the choices", _literal_choices(each)
+        elif each["type"] == "value_error":
+            reason = str(each["ctx"]["error"])
         elif each["type"] == "tuple_type":
             reason = "not a list"
         elif each["type"] == "missing":

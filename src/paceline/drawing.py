@@ -42,6 +42,8 @@ _DASHES: Final[Mapping[str, Sequence[int]]] = {
 }
 _INK: Final = "currentColor"
 _FONT: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif"
+# How much further than the longest bar the axis goes, so that its number has a place.
+_ROOM_FOR_TEXT: Final = 1.15
 # A line of fewer points shows them: of one point there would be nothing to see otherwise.
 _FEW_POINTS: Final = 40
 
@@ -169,20 +171,24 @@ def bars(
     `rule` is a reference, such as a speed-up of 1.
     """
     import altair as alt
+    import polars
 
     spread = [Column(name=each, label=each, scale=value.scale) for each in (low, high) if each]
-    rows = frame.with_columns(value=value_text(value, frame[value.name].to_list()))
-    data = _data(rows, [by, "value"], [value, *spread])
+    rows = frame.with_columns(_value_text(value, frame[value.name].to_list()))
+    data = _data(rows, [by, "written"], [value, *spread])
+    furthest = frame[high or value.name].cast(polars.Float64).max()
+    assert isinstance(furthest, float)
+    room = alt.Scale(domainMax=furthest * value.scale * _ROOM_FOR_TEXT)
     base = alt.Chart().encode(
         y=alt.Y(by, type="nominal", sort=list(strategies), title=None, axis=_SIDES_AXIS),
-        x=alt.X(value.name, type="quantitative", title=value.header),
+        x=alt.X(value.name, type="quantitative", title=value.header, scale=room),
         tooltip=[_tip(alt, by), _tip(alt, value)],
     )
     bar = base.mark_bar(height={"band": 0.7}).encode(
         color=_colour(alt, by, strategies, legend=False)
     )
     text = base.mark_text(align="left", dx=6, color=_INK, fontSize=11).encode(
-        text=alt.Text("value", type="nominal"),
+        text=alt.Text("written", type="nominal"),
         **({"x": alt.X(high, type="quantitative")} if high else {}),
     )
     layers: list[Any] = [bar, text]
@@ -225,7 +231,7 @@ def stacked(
         .encode(
             y=alt.Y(by, type="nominal", sort=list(strategies), title=None, axis=_SIDES_AXIS),
             x=alt.X(value.name, type="quantitative", title=value.header, stack="zero"),
-            color=alt.Color(part, type="nominal", scale=scale, legend=alt.Legend()),
+            color=alt.Color(part, type="nominal", scale=scale, legend=alt.Legend(title=None)),
             order=alt.Order("rank", type="quantitative"),
             tooltip=[_tip(alt, by), _tip(alt, part), _tip(alt, value)],
         )
@@ -260,12 +266,11 @@ def histogram(
     return _laid_out(alt, [bar], data, panels=None if is_one else by)
 
 
-def value_text(column: Column, values: Sequence[object]) -> polars.Series:
+def _value_text(column: Column, values: Sequence[object]) -> polars.Series:
     """Write values as they stand beside bars."""
     import polars
 
-    unit = f" {column.unit}" if column.unit else ""
-    return polars.Series("value", [column.text(value) + unit for value in values])
+    return polars.Series("written", [column.text(value) for value in values])
 
 
 _SIDES_AXIS: Final[Any] = {"ticks": False, "domain": False, "labelPadding": 8, "labelLimit": 220}
@@ -358,9 +363,11 @@ _CONFIG: Final[dict[str, Any]] = {
     "axisY": {"domain": False, "ticks": False, "tickCount": 6},
     "legend": {
         **_TEXT,
+        "orient": "top",
+        "direction": "horizontal",
         "labelFontSize": 12,
-        "symbolStrokeWidth": 3,
         "labelLimit": 260,
+        "symbolStrokeWidth": 3,
         "symbolOpacity": 1,
     },
 }
@@ -369,14 +376,14 @@ _CONFIG: Final[dict[str, Any]] = {
 def _colour(alt: Any, by: str, strategies: Mapping[str, str], *, legend: bool = True) -> Any:
     shades = colours(strategies)
     scale = alt.Scale(domain=list(shades), range=list(shades.values()))
-    shown = alt.Legend() if legend else None
+    shown = alt.Legend(title=None) if legend else None
     return alt.Color(by, type="nominal", scale=scale, legend=shown)
 
 
 def _dash(alt: Any, by: str, strategies: Mapping[str, str]) -> Any:
     patterns = dashes(strategies)
     scale = alt.Scale(domain=list(patterns), range=list(patterns.values()))
-    return alt.StrokeDash(by, type="nominal", scale=scale, legend=alt.Legend())
+    return alt.StrokeDash(by, type="nominal", scale=scale, legend=alt.Legend(title=None))
 
 
 def _tip(alt: Any, shown: Column | str) -> Any:

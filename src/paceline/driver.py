@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from paceline.clusters.base import SEAT_VARIABLE, Crew, Job
+from paceline.compute.rates import own_file
 from paceline.conductor import Conductor
 from paceline.errors import (
     Interrupted,
@@ -51,8 +52,10 @@ def run(spec: RunSpec, *, out: Path | str = DEFAULT_OUT, watch: Watch | None = N
     spec = spec.checked()
     _check_sources(spec)
     watch = watch or (lambda _: None)
-    _prepare(spec, watch)
+    if not spec.is_replayed:
+        _prepare(spec, watch)
     order = spec.check_data()
+    spec.cluster.verify()
     facts = _facts(spec, order)
     run_dir = create_run(
         Path(out),
@@ -105,7 +108,7 @@ def _carry_out(
     began_s: float,
 ) -> RunError | None:
     """Start the seats and lead them to the end; returns what went wrong, if anything did."""
-    seats = spec.cluster.seats(spec.num_workers, spec.strategy.num_servers)
+    seats = spec.seats()
     if not spec.record.monitor:
         seats = [seat for seat in seats if seat.role != "monitor"]
     job = Job(
@@ -114,10 +117,14 @@ def _carry_out(
         entry="paceline.worker:main",
         seats=seats,
         threads=spec.threads_each,
+        dilation=spec.dilation,
         imports=spec.strategy.imports,
         spec=spec,
     )
     outcome.status, outcome.reason = "failed", "it did not get to its end"
+    if spec.cluster.encrypts and spec.strategy.connects_itself:
+        name = spec.strategy.name
+        outcome.warnings.append(f"{name} has connections of its own, which are not encrypted")
     crew: Crew | None = None
     try:
         _keep_source(run_dir, spec)
@@ -133,6 +140,7 @@ def _carry_out(
         )
         _lead(conductor, crew, watch)
         _note_stragglers(conductor, outcome)
+        outcome.warnings += crew.warnings
         return _failure(run_dir, outcome, conductor.failed_seat)
     except KeyboardInterrupt:  # not in the middle of training, where it is answered gently
         outcome.status, outcome.reason = "interrupted", "stopped by the user"
@@ -190,7 +198,7 @@ def _seal(run_dir: RunDir, facts: Facts, outcome: Outcome) -> Result:
 
 def _facts(spec: RunSpec, order: Order) -> Facts:
     seats: dict[str, list[str]] = {}
-    for seat in spec.cluster.seats(spec.num_workers, spec.strategy.num_servers):
+    for seat in spec.seats():
         seats.setdefault(seat.node, [])
         if seat.role != "monitor":
             seats[seat.node].append(seat.name)
@@ -206,9 +214,27 @@ def _facts(spec: RunSpec, order: Order) -> Facts:
         seed=spec.seed,
         target=" and ".join(wanted) or None,
         seats=seats,
-        num_cores=dict.fromkeys(seats, usable_cores() or 1.0),
+        num_cores={node: spec.cluster.cores_of(node) or usable_cores() or 1.0 for node in seats},
         tensorboard=spec.record.tensorboard,
+        compute="replayed" if spec.is_replayed else "real",
+        device=spec.device,
+        dilation=spec.dilation,
+        notes=_notes(spec, order),
     )
+
+
+def _notes(spec: RunSpec, order: Order) -> list[str]:
+    """Say how far the figures of a replayed device are from what was measured of it."""
+    if not spec.is_replayed:
+        return []
+    rates = spec.rates()
+    notes = [rates.note] if rates.note else []
+    if rates.batch != order.batch:
+        notes.append(
+            f"{spec.device} was measured at a batch of {rates.batch}: "
+            f"its times are scaled to {order.batch}"
+        )
+    return notes
 
 
 def _short(name: str) -> str:
@@ -219,8 +245,9 @@ def _short(name: str) -> str:
 def _keep_source(run_dir: RunDir, spec: RunSpec) -> None:
     """Keep the user's own files with the run: they may change tomorrow."""
     parts = (spec.workload, spec.strategy, spec.cluster)
-    for file in {Path(part.name.rpartition(":")[0]) for part in parts}:
-        if file.suffix == ".py" and file.is_file():
+    files = {Path(part.name.rpartition(":")[0]) for part in parts}
+    for file in {each for each in files if each.suffix == ".py"} | {own_file(spec.device)}:
+        if file is not None and file.is_file():
             run_dir.source.mkdir(exist_ok=True)
             target = run_dir.source / file.name
             if target.exists():  # another file of the same name

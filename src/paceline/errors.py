@@ -10,6 +10,7 @@ PacelineError
 └── RunError          a run that had started did not finish                  (exit code 1)
     ├── SeatFailed    one of its processes raised or died
     ├── Aborted       told to a seat: another seat failed, or the run is over
+    ├── PeerLost      told by a seat: another seat is no longer there
     └── Interrupted   somebody stopped it                                    (exit code 130)
 """
 
@@ -94,6 +95,15 @@ class SeatFailed(RunError):
 
 class Aborted(RunError):
     """Raised inside a seat when the run cannot go on; names the seat that is the cause."""
+
+
+class PeerLost(RunError):
+    """Raised inside a seat that no longer reaches another; names the one it lost."""
+
+    def __init__(self, seat: str, reason: str) -> None:
+        self.seat = seat
+        self.reason = reason
+        super().__init__(f"{seat} is gone: {reason}")
 
 
 class Interrupted(RunError):

@@ -109,7 +109,8 @@ class Figure:
         """Give the chart as Vega-Lite, with its data, title and labels."""
         chart = self.draw(self.table.frame)
         spec: dict[str, Any] = json.loads(chart.to_json(indent=None))
-        return spec | {"title": {"text": self.title, "subtitle": list(self.labels)}}
+        title = {"text": self.title, "subtitle": list(self.labels)}
+        return spec | {"title": title, "description": f"{self.title}. {self.caption}"}
 
 
 @final

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, final
@@ -24,6 +24,10 @@ Row = dict[str, Any]
 
 # The part of the time that a steady rate leaves out.
 _TENTH: Final = 0.1
+# A replayed run is host-limited if more of its steps than this were computed late, or if a seat
+# that could have run had no processor for more of the time than this.
+_LATE_SHARE: Final = 0.05
+_HELD_UP_SHARE: Final = 0.1
 
 
 @final
@@ -46,6 +50,7 @@ class Outcome:
     startup_s: float | None = None
     joining_s: float | None = None
     steal_s: float | None = None
+    host_cpu_percent: float | None = None
     warnings: list[str] = field(default_factory=list)
 
 
@@ -63,8 +68,11 @@ def result_of(
     metrics = {key: _finite(value) for key, value in last.items() if key in _metrics(last)}
     final_loss = _final_loss(steps, workers, outcome)
     staleness = _staleness(outcome)
-    if worker_steps and final_loss is None:
+    is_replayed = facts.compute == "replayed"
+    if worker_steps and final_loss is None and not is_replayed:
         outcome.warnings.append("the loss is not a finite number")
+    servers = _servers(outcome)
+    host_limited = is_replayed and _is_host_limited(outcome, workers, servers, train_s or 1.0)
     return Result(
         run=str(path),
         status=outcome.status,
@@ -76,6 +84,10 @@ def result_of(
         data=outcome.data,
         skipped_rows=_skipped_rows(outcome),
         buffers_of="worker0" if outcome.has_buffers else None,
+        compute=facts.compute,
+        device=facts.device,
+        dilation=facts.dilation,
+        host_limited=host_limited,
         num_workers=facts.num_workers,
         batch_size=facts.batch_size,
         seed=facts.seed,
@@ -97,12 +109,21 @@ def result_of(
         startup_s=outcome.startup_s,
         joining_s=outcome.joining_s,
         steal_s=outcome.steal_s,
-        warnings=tuple(outcome.warnings),
-        nodes=tuple(_node_usage(name, facts, nodes) for name in facts.seats),
+        host_cpu_percent=outcome.host_cpu_percent,
+        model_bytes=_said_by_any(outcome, "model_bytes"),
+        touched_rows=_said_by_any(outcome, "touched_rows"),
+        row_bytes=_said_by_any(outcome, "row_bytes"),
+        warnings=(*facts.notes, *outcome.warnings),
+        nodes=tuple(_node_usage(name, facts, nodes, workers) for name in facts.seats),
         workers=workers,
-        servers=_servers(outcome),
+        servers=servers,
         staleness=staleness,
     )
+
+
+def _said_by_any(outcome: Outcome, key: str) -> Any:
+    """What every worker says alike."""
+    return next((said[key] for said in outcome.totals.values() if key in said), None)
 
 
 def _final_evaluation(outcome: Outcome, steps: list[Row]) -> Row:
@@ -148,9 +169,16 @@ def _worker_totals(name: str, outcome: Outcome, steps: list[Row]) -> WorkerTotal
         sent_bytes=said.get("sent_bytes"),
         received_bytes=said.get("received_bytes"),
         refused=said.get("refused"),
+        dropped_frames=said.get("dropped_frames"),
+        rejected_peers=said.get("rejected_peers"),
         cpu_s=said.get("cpu_s"),
+        held_up_s=said.get("held_up_s"),
         memory_peak_bytes=said.get("memory_peak_bytes"),
         hidden_s=said.get("hidden_s"),
+        device_busy_s=said.get("device_busy_s"),
+        late_steps=said.get("late_steps"),
+        apply_s=said.get("apply_s"),
+        ready_s=said.get("ready_s"),
         buckets=tuple(BucketTotals(**each) for each in said.get("buckets", ())),
         **_arrivals(name, outcome),
         **(spans if rows else {}),
@@ -161,21 +189,26 @@ def _arrivals(name: str, outcome: Outcome) -> Row:
     """How a worker arrived at synchronous updates: as it says, or as the first server saw it."""
     said = outcome.totals.get(name, {})
     if "late_s" in said:
-        return {"times_last": said["times_last"], "late_s": said["late_s"]}
+        return {key: said[key] for key in ("times_last", "late_s", "wait_s")}
     seen = outcome.servers.get("server0", {})
+    queued = seen.get("queue_by_worker_s")
+    known = {"queue_s": queued.get(name, 0.0)} if queued else {}
     if not seen.get("last_arrivals"):
-        return {}
+        return {**known, "wait_s": said.get("held_s")}
     return {
+        **known,
         "times_last": seen["last_arrivals"].get(name, 0),
-        "late_s": seen["late_s"].get(name, 0.0),
+        "late_s": seen["late_by_worker_s"].get(name, 0.0),
+        "wait_s": seen["wait_by_worker_s"].get(name, 0.0),
     }
 
 
 def _servers(outcome: Outcome) -> tuple[ServerTotals, ...]:
     counted = sorted((name, row) for name, row in outcome.servers.items() if "updates" in row)
-    keys = ("updates", "dropped", "refused", "cpu_s", "apply_s", "queue_s")
+    keys = {each.name for each in fields(ServerTotals)}
     return tuple(
-        ServerTotals(name=name, **{key: row[key] for key in keys}) for name, row in counted
+        ServerTotals(name=name, **{key: row[key] for key in keys & row.keys()})
+        for name, row in counted
     )
 
 
@@ -227,7 +260,7 @@ def _final_loss(
         return _finite(sum(said) / len(said)) if said and None not in said else None
     totals = {each.name: each.worker_steps for each in workers}
     weights = [_tenths_in_tail(row, totals[row["seat"]]) for row in steps]
-    if not any(weights):
+    if not any(weights) or any(row["loss_mean"] is None for row in steps):
         return None
     total = sum(row["loss_mean"] * each for row, each in zip(steps, weights, strict=True) if each)
     return _finite(total / sum(weights))
@@ -255,12 +288,51 @@ def _steady_rate(steps: list[Row], train_s: float | None) -> float | None:
     return rate or None
 
 
-def _node_usage(name: str, facts: Facts, nodes: list[Row]) -> NodeUsage:
+def _is_host_limited(
+    outcome: Outcome,
+    workers: tuple[WorkerTotals, ...],
+    servers: tuple[ServerTotals, ...],
+    train_s: float,
+) -> bool:
+    """Say whether the machine kept up with the devices and links it stands for, and warn if not."""
+    late = sum(each.late_steps or 0 for each in workers)
+    steps = sum(each.worker_steps for each in workers if each.late_steps is not None)
+    seats: list[WorkerTotals | ServerTotals] = [*workers, *servers]
+    held_up = {each.name: (each.held_up_s or 0.0) / train_s for each in seats}
+    worst = max(held_up, key=lambda name: held_up[name])
+    reasons = []
+    if late > _LATE_SHARE * steps:
+        reasons.append(f"{100 * late / steps:.0f} % of the steps were computed late")
+    if held_up[worst] > _HELD_UP_SHARE:
+        share = f"{100 * held_up[worst]:.0f} % of the time"
+        reasons.append(f"{worst} had no processor to run on for {share}")
+    if reasons:
+        more = "a higher --dilation, fewer workers or a larger machine may help"
+        outcome.warnings.append(f"host-limited: {' and '.join(reasons)}; {more}")
+    return bool(reasons)
+
+
+def _device_busy_percent(seats: list[str], workers: tuple[WorkerTotals, ...]) -> float | None:
+    shares = [
+        100 * each.device_busy_s / each.train_s
+        for each in workers
+        if each.name in seats and each.device_busy_s is not None and each.train_s
+    ]
+    return sum(shares) / len(shares) if shares else None
+
+
+def _node_usage(
+    name: str, facts: Facts, nodes: list[Row], workers: tuple[WorkerTotals, ...]
+) -> NodeUsage:
     every = [row for row in nodes if row["node"] == name]
     phases = {row["phase"] for row in every}
     phase = "training" if "training" in phases else "mixed"  # too short for a whole sample
     rows = [row for row in every if row["phase"] == phase]
-    usage = NodeUsage(name=name, seats=tuple(facts.seats[name]))
+    usage = NodeUsage(
+        name=name,
+        seats=tuple(facts.seats[name]),
+        device_busy_percent=_device_busy_percent(facts.seats[name], workers),
+    )
     if not rows:
         return usage
     cpu = [row["cpu_percent"] for row in rows]
@@ -277,6 +349,7 @@ def _node_usage(name: str, facts: Facts, nodes: list[Row]) -> NodeUsage:
         memory_peak_bytes=max(memory),
         disk_read_bytes=_growth(every, phase, "disk_read_bytes"),
         disk_written_bytes=_growth(every, phase, "disk_written_bytes"),
+        device_busy_percent=usage.device_busy_percent,
     )
 
 

@@ -64,6 +64,19 @@ class Replica:
         return state
 
     @property
+    def num_bytes(self) -> int:
+        """How many bytes all parameters take, a table that is kept elsewhere included."""
+        values = self.parameters
+        kept = self.table.num_rows * self.table.width if self.table is not None else 0
+        return values.nbytes + kept * values.element_size()
+
+    @property
+    def row_bytes(self) -> int | None:
+        """How long a row of the model's table is, wherever that is kept."""
+        table = self.table or self._held
+        return None if table is None else table.width * self.parameters.element_size()
+
+    @property
     def has_buffers(self) -> bool:
         """Whether there is more to the model than parameters: statistics of batches, say."""
         parameters = dict(self.model.named_parameters(remove_duplicate=False))

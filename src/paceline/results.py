@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from pathlib import PurePath
 from typing import Any, Literal, Self, final
 
 Status = Literal["finished", "failed", "interrupted"]
+VerdictKind = Literal["compute", "input", "link", "server", "straggler", "host-limited", "balanced"]
 
 
 @final
@@ -30,6 +32,8 @@ class NodeUsage:
     packets_received: int | None = None
     disk_read_bytes: int | None = None
     disk_written_bytes: int | None = None
+    device_busy_percent: float | None = None
+    """Replayed compute: how much of the time the node's devices computed, on average."""
 
 
 @final
@@ -60,18 +64,37 @@ class WorkerTotals:
     exchange_s: float | None = None
     cpu_s: float | None = None
     """Processor time of the thread that steps; those that help it with arithmetic not counted."""
+    held_up_s: float | None = None
+    """How long its threads could have run, but had no processor, in all."""
     memory_peak_bytes: int | None = None
     """The most that was resident at once, from its start to the end of training."""
     sent_bytes: int | None = None
     received_bytes: int | None = None
     refused: int | None = None
     """Gradients that were not finite, and so left out."""
+    dropped_frames: int | None = None
+    """Messages that were not of this run, or damaged, or made no sense; None without messages."""
+    rejected_peers: int | None = None
+    """How often somebody was turned away before sending a message; None without messages."""
     times_last: int | None = None
     """How many synchronous updates it was the last to arrive at."""
     late_s: float | None = None
     """By how much it arrived after the first at synchronous updates, in all."""
+    wait_s: float | None = None
+    """How much of `exchange_s` it waited for slower workers, in all."""
+    queue_s: float | None = None
+    """How much of it its pushes waited before a server looked at them; None where it cannot be
+    told."""
+    apply_s: float | None = None
+    """How much of it the worker applied updates itself; None where a server does."""
+    ready_s: float | None = None
+    """For how long the thread that steps was ready to run and had no processor."""
     hidden_s: float | None = None
     """How long gradients were on their way while the worker still computed, in all."""
+    device_busy_s: float | None = None
+    """Replayed compute: how long its device computed, in all."""
+    late_steps: int | None = None
+    """Replayed compute: steps whose compute the host could not end in time."""
     buckets: tuple[BucketTotals, ...] = ()
     """Where gradients leave in groups: what became of each."""
 
@@ -89,9 +112,18 @@ class ServerTotals:
     cpu_s: float | None
     """Processor time of the thread that serves."""
     apply_s: float
-    """Time spent applying updates."""
+    """Time spent averaging gradients and applying updates."""
     queue_s: float | None
     """Time that pushes waited before the server looked at them; None where it cannot be told."""
+    held_up_s: float | None = None
+    """As of a worker."""
+    busy_s: float | None = None
+    """Time that it did not wait for anybody."""
+    ready_s: float | None = None
+    """For how long the thread that serves was ready to run and had no processor."""
+    dropped_frames: int | None = None
+    """As of a worker."""
+    rejected_peers: int | None = None
 
 
 @final
@@ -105,6 +137,23 @@ class Staleness:
     max: int
     histogram: dict[str, int]
     """Number of updates by staleness."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What held a run up, and what to try next."""
+
+    kind: VerdictKind
+    where: str | None
+    """A node or a seat; `host` is the machine itself. None where nothing stands out."""
+    sentence: str
+    evidence: dict[str, float]
+    """The measured shares that it rests on, 1 being all."""
+    suggestion: str | None = None
+    """None where the measured parts support none."""
+    expected_gain: float | None = None
+    """Samples a second with the suggestion followed, over those of this run."""
 
 
 @final
@@ -126,6 +175,11 @@ class Facts:
     num_cores: dict[str, float]
     """Cores by node."""
     tensorboard: bool
+    compute: Literal["real", "replayed"] = "real"
+    device: str = "cpu"
+    dilation: float = 1.0
+    notes: list[str] = dataclasses.field(default_factory=list)
+    """What a reader of the result should know of how it was asked for."""
 
     def table(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -152,6 +206,13 @@ class Result:
     buffers_of: str | None = None
     """Whose buffers, such as statistics of batch normalisation, were evaluated: each worker keeps
     its own. None where the model has none."""
+    compute: Literal["real", "replayed"] = "real"
+    """Whether gradients were computed, or only the time passed that a device would take."""
+    device: str = "cpu"
+    dilation: float = 1.0
+    """How many real seconds each second of this result took; see the guide on replay."""
+    host_limited: bool = False
+    """Whether the machine could not keep up with the devices and links it stood for."""
     num_workers: int
     batch_size: int
     seed: int
@@ -180,12 +241,27 @@ class Result:
     """From the first seat that was ready to the last."""
     steal_s: float | None = None
     """Processor time that the machine's host gave to others meanwhile."""
+    host_cpu_percent: float | None = None
+    """Of all cores of the machine, while training: whoever used them."""
+    model_bytes: int | None = None
+    """All parameters, a table of rows included."""
+    touched_rows: int | None = None
+    """Rows of the model's table that a batch touches, as the last one did; None without table."""
+    row_bytes: int | None = None
+    """How long such a row is."""
     warnings: tuple[str, ...] = ()
     nodes: tuple[NodeUsage, ...] = ()
     workers: tuple[WorkerTotals, ...] = ()
     servers: tuple[ServerTotals, ...] = ()
     staleness: Staleness | None = None
     """None where a strategy has none to speak of."""
+    verdict: Verdict | None = None
+    """What held it up; None of a run too short to tell."""
+
+    @property
+    def label(self) -> str:
+        """Say what kind of figures these are: to stand wherever they do."""
+        return label(self.compute, self.device, self.dilation)
 
     def table(self) -> dict[str, Any]:
         """Give all as plain values, for JSON."""
@@ -202,7 +278,18 @@ class Result:
         known["servers"] = tuple(ServerTotals(**_known(ServerTotals, each)) for each in servers)
         if table.get("staleness"):
             known["staleness"] = Staleness(**_known(Staleness, table["staleness"]))
+        if table.get("verdict"):
+            known["verdict"] = Verdict(**_known(Verdict, table["verdict"]))
         return cls(**known)
+
+
+def label(compute: str, device: str, dilation: float) -> str:
+    """Say in words how computing was done, and whether time was slowed for it."""
+    if compute == "real":
+        return "real compute"
+    name = PurePath(device.partition(":")[2]).name.removesuffix(".toml")
+    slowed = f", dilated {dilation:g}x" if dilation != 1 else ""
+    return f"replayed compute ({name}){slowed}"
 
 
 def _worker_totals(table: dict[str, Any]) -> WorkerTotals:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from paceline.measure.tensorboard import write_events
 from paceline.outcome import Outcome, Row, result_of
 from paceline.results import Facts, Result
 from paceline.runs import RunDir, written_beside
+from paceline.verdict import judge
 
 
 def seal(run: RunDir, facts: Facts, outcome: Outcome) -> Result:
@@ -36,6 +38,7 @@ def seal(run: RunDir, facts: Facts, outcome: Outcome) -> Result:
     for path, write in parts.items():
         _write_or_warn(path, write, outcome)
     result = result_of(run.path, facts, outcome, steps, nodes)
+    result = replace(result, verdict=judge(result))
     run.seal(result.table())
     return result
 
@@ -74,8 +77,12 @@ def _rows_of(run: RunDir, seat: str) -> Iterator[Row]:
 def _write_parquet(path: Path, rows: list[Row]) -> None:
     import polars
 
-    if rows:
-        written_beside(path, polars.DataFrame(rows, infer_schema_length=None).write_parquet)
+    if not rows:
+        return
+    # A loss that never was is a column of numbers all the same.
+    losses = {key: polars.Float64 for key in rows[0] if key.startswith("loss_")}
+    frame = polars.DataFrame(rows, infer_schema_length=None, schema_overrides=losses)
+    written_beside(path, frame.write_parquet)
 
 
 def _write_losses(run: RunDir, workers: list[str]) -> None:

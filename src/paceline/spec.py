@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, final
 
 from annotated_types import Ge, Gt, Le
+from pydantic import AllowInfNan
 
 from paceline.catalogue import Catalogue
 from paceline.clusters import CLUSTERS
-from paceline.clusters.base import Cluster
+from paceline.clusters.base import Cluster, Seat
 from paceline.clusters.local import Local
+from paceline.compute import rates
+from paceline.compute.rates import Rates
 from paceline.description import Count, Description, Positive, build
 from paceline.errors import DataError, Problem, SpecError
 from paceline.measure.environment import usable_cores
@@ -83,6 +86,10 @@ class RunSpec(Description):
     dtype: Literal["float32", "float64"] = "float32"
     threads: Count | None = None
     """Threads of arithmetic a worker; what the cores allow, unless given."""
+    device: str = rates.REAL
+    """What computes: the processor, or `replay:…`, which only takes the time of another device."""
+    dilation: Annotated[float, Ge(1), AllowInfNan(allow_inf_nan=False)] = 1.0
+    """How many times slower a replayed run goes; what is recorded are virtual seconds."""
 
     @property
     def name(self) -> str:
@@ -134,10 +141,28 @@ class RunSpec(Description):
         has_length = any(getattr(self, each) for each in LENGTHS)
         return dataclasses.replace(
             self,
+            workload=self._as_measured(),
             optimizer=self.optimizer or self.workload.default_optimizer,
             batch=self.batch or self.workload.default_batch,
             epochs=self.epochs if has_length else 1,
         )
+
+    @property
+    def is_replayed(self) -> bool:
+        """Whether computing only takes its time: then there is no loss, and nothing to evaluate."""
+        return rates.is_replayed(self.device)
+
+    def rates(self) -> Rates:
+        """Say how long the replayed device takes for the workload."""
+        return rates.device_rates(self.device).of(self.workload.name, self.device)
+
+    def _as_measured(self) -> Workload:
+        """Give the workload the shape that the replayed device was measured with."""
+        if not self.is_replayed or not self.rates().fields:
+            return self.workload
+        table = self.workload.values() | self.rates().fields
+        made: Workload = build(type(self.workload), table, "workload")
+        return made
 
     @property
     def threads_each(self) -> int:
@@ -164,21 +189,80 @@ class RunSpec(Description):
             reason = f"{self.strategy.name} shares no parameters, so it has no global steps"
             yield Problem("steps", self.steps, reason, LENGTHS[1:])
         yield from self.strategy.group_problems(self.num_workers)
+        yield from self.cluster.group_problems(**self._group)
         if self.strategy.needs_processes and self.cluster.shares_process and self.num_workers > 1:
             reason = f"{self.strategy.name} needs a process for each worker"
             yield Problem("cluster", self.cluster.name, reason, ("local",))
+        yield from self._replay_problems() if self.is_replayed else self._real_problems()
+
+    def _real_problems(self) -> Iterator[Problem]:
+        if self.device != rates.REAL:
+            yield Problem("device", self.device, "no such device", rates.choices())
+        if self.dilation != 1:
+            reason = f"real compute cannot be slowed: give a device such as {rates.choices()[1]}"
+            yield Problem("dilation", self.dilation, reason)
+
+    def _replay_problems(self) -> Iterator[Problem]:
+        """Say what does not go together with compute that only takes its time."""
+        for each in ("target_accuracy", "target_loss", "eval_every", "eval_samples"):
+            if getattr(self, each) is not None:
+                reason = "replayed compute learns nothing: there is no accuracy, and no loss"
+                yield Problem(each, getattr(self, each), reason)
+        if self.strategy.needs_autograd:
+            reason = f"{self.strategy.name} needs real back-propagation"
+            yield Problem("device", self.device, reason, (rates.REAL,))
+        try:
+            measured = self.rates().fields
+        except SpecError as error:
+            yield from error.problems
+            return
+        own = self.workload.values()
+        for unknown in sorted(measured.keys() - own.keys()):
+            reason = f"{self.workload.name} has no such field"
+            yield Problem(f"{self.device}: fields.{unknown}", measured[unknown], reason, tuple(own))
+        defaults = {each.name: each.default for each in dataclasses.fields(self.workload)}
+        for key in measured.keys() & own.keys():
+            if own[key] not in (measured[key], defaults[key]):
+                reason = f"{self.device} was measured with {measured[key]!r}"
+                yield Problem(f"workload.{key}", own[key], reason)
+
+    @property
+    def _group(self) -> dict[str, Any]:
+        return {
+            "num_workers": self.num_workers,
+            "num_servers": self.strategy.num_servers,
+            "servers_apart": self.strategy.servers_apart,
+        }
+
+    def seats(self) -> list[Seat]:
+        """Give every seat of the run a node."""
+        return self.cluster.seats(**self._group)
 
     def check_data(self) -> Order:
         """Look at the data: is it there, and are there rows enough? Returns the order of rows."""
         try:
-            self.workload.verify()
-            num_rows = self.workload.num_rows()
+            if not self.is_replayed:
+                self.workload.verify()
+            num_rows = self.num_rows()
         except DataError:
             raise
         except Exception as error:
             reason = f"its data cannot be read: {type(error).__name__}: {error}"
             raise SpecError([Problem("workload", self.workload.name, reason)]) from error
         return self.order_of(num_rows)
+
+    def num_rows(self) -> int:
+        """Count the training rows; replayed compute reads none, and takes its file's word."""
+        if not self.is_replayed:
+            return self.workload.num_rows()
+        told = self.rates().num_rows
+        if told is not None:
+            return told
+        try:
+            return self.workload.num_rows()
+        except DataError as error:
+            reason = f"its file has no num_rows for {self.workload.name}, and there is no data"
+            raise SpecError([Problem("device", self.device, reason)]) from error
 
     def order_of(self, num_rows: int) -> Order:
         """Give the order in which so many rows are taken; there must be enough of them."""

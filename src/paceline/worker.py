@@ -20,22 +20,26 @@ from typing import Any, Final, final
 import torch
 from torch import Tensor
 
-from paceline.anatomy import dissect
+from paceline.anatomy import dissect, examine, undrawn_model
 from paceline.clusters.base import Berth
 from paceline.comm.base import Finished
 from paceline.comm.line import SeatLine
+from paceline.compute.base import Compute
 from paceline.compute.real import Real
-from paceline.errors import Aborted
+from paceline.compute.replay import Replay, ReplayedUpdate
+from paceline.errors import Aborted, PeerLost, Problem, SpecError
 from paceline.evaluation import Evaluator
-from paceline.linux import own_pid
-from paceline.measure.clock import Clock
+from paceline.linux import own_pid, ready_s
+from paceline.measure.clock import Clock, virtual
+from paceline.measure.held_up import HeldUp
 from paceline.measure.monitor import watch_node
 from paceline.measure.recorder import Recorder
+from paceline.optim import Optimizer
 from paceline.replica import Replica
 from paceline.runs import RunDir, written_beside
 from paceline.spec import RunSpec
 from paceline.strategies.base import Member, Place
-from paceline.workloads.base import Batch
+from paceline.workloads.base import Batch, Data, Unread
 from paceline.workloads.order import Order
 
 NEVER: Final = sys.maxsize
@@ -52,7 +56,9 @@ def main(berth: Berth) -> int:
     try:
         spec = berth.spec or RunSpec.read(RunDir(berth.run_dir).spec)
         roles[berth.seat.role](berth, spec)
-    except Aborted as error:
+    except (Aborted, PeerLost) as error:
+        if isinstance(error, PeerLost):
+            _say_lost(berth.line, error)
         with contextlib.suppress(OSError):
             print(f"ended: {error}", file=sys.stderr)  # noqa: T201 - this is the seat's own log
         return 3
@@ -69,6 +75,11 @@ def _say_failed(line: SeatLine, error: BaseException) -> None:
         line.send("failed", error=f"{type(error).__name__}: {error}"[:4000])
 
 
+def _say_lost(line: SeatLine, error: PeerLost) -> None:
+    with contextlib.suppress(Aborted):
+        line.send("lost", seat=error.seat, reason=error.reason)
+
+
 def _work(berth: Berth, spec: RunSpec) -> None:
     Worker(berth, spec).run()
 
@@ -78,14 +89,31 @@ def _serve(berth: Berth, spec: RunSpec) -> None:
         place = _place(berth, spec)
     berth.line.send("joined", pid=own_pid())
     counted: Mapping[str, Any] = {}
-    began_s = time.thread_time()
+    usage, held_up = _ThreadUsage(), HeldUp()
     try:
         counted = spec.strategy.serve(place)
     except Finished:
         pass
     finally:
         place.close()
-    berth.line.send("served", cpu_s=time.thread_time() - began_s, **counted)
+    counted = {**counted, **place.counted(), "held_up_s": held_up.so_far_s()}
+    berth.line.send("served", **usage.since(), **virtual(counted, spec.dilation))
+
+
+@final
+class _ThreadUsage:
+    """What this thread has had of a processor since a moment, and what it wanted."""
+
+    def __init__(self) -> None:
+        self._cpu_s = time.thread_time()
+        self._ready_s = ready_s()
+
+    def since(self) -> dict[str, float | None]:
+        before_s, now_s = self._ready_s, ready_s()
+        return {
+            "cpu_s": time.thread_time() - self._cpu_s,
+            "ready_s": None if now_s is None or before_s is None else now_s - before_s,
+        }
 
 
 def _monitor(berth: Berth, spec: RunSpec) -> None:
@@ -93,6 +121,7 @@ def _monitor(berth: Berth, spec: RunSpec) -> None:
         berth.line,
         RunDir(berth.run_dir).seat_records(berth.seat.node),
         spec.record.monitor_s,
+        spec.dilation,
     )
 
 
@@ -100,21 +129,31 @@ def _place(berth: Berth, spec: RunSpec) -> Place:
     """Make the model, the same in every process, and take the seat in the strategy."""
     torch.manual_seed(spec.seed)
     assert spec.optimizer is not None
+    optimizer: Optimizer = spec.optimizer.for_workers(spec.num_workers)
+    if spec.is_replayed and berth.seat.role == "worker":
+        optimizer = ReplayedUpdate(update_s=spec.dilation * spec.rates().update_s)
     return Place(
         rank=berth.seat.index,
         num_workers=spec.num_workers,
         num_servers=spec.strategy.num_servers,
-        replica=Replica(
-            spec.workload.model(),
-            getattr(torch, spec.dtype),
-            whole_table=not spec.strategy.moves_rows,
-        ),
-        optimizer=spec.optimizer.for_workers(spec.num_workers),
+        replica=_replica(spec),
+        optimizer=optimizer,
+        checks_gradients=not spec.is_replayed,
         most_steps=spec.steps,
         host=berth.host,
         open_channel=berth.open_channel,
         address=berth.address,
     )
+
+
+def _replica(spec: RunSpec) -> Replica:
+    dtype, whole_table = getattr(torch, spec.dtype), not spec.strategy.moves_rows
+    if not spec.is_replayed:
+        return Replica(spec.workload.model(), dtype, whole_table=whole_table)
+    # Nothing is learnt from them, and drawing the values of a large model takes seconds.
+    replica = Replica(undrawn_model(spec.workload), dtype, whole_table=whole_table)
+    replica.parameters.zero_()
+    return replica
 
 
 @final
@@ -150,7 +189,11 @@ class Worker:
         self.line = berth.line
         self.rank = berth.seat.index
         self.run_dir = RunDir(berth.run_dir)
-        self.train_data = spec.workload.data("train", getattr(torch, spec.dtype))
+        self.train_data: Data = (
+            Unread(spec.workload, spec.num_rows())
+            if spec.is_replayed
+            else spec.workload.data("train", getattr(torch, spec.dtype))
+        )
         self.order = spec.order_of(len(self.train_data))
         self.limits = Limits.of(spec, self.order)
         with _BUILDING:
@@ -161,17 +204,34 @@ class Worker:
         self.replica = place.replica
         self.replica.model.train()
         self.member: Member = spec.strategy.join(place)
-        ready = self.member.ready if self.member.overlaps else None
-        model = self.member.wrap(self.replica.model)
-        self.compute = Real(spec.workload.loss, self.replica, ready, model)
-        self.evaluator = Evaluator(spec, self.replica, self.member) if self.rank == 0 else None
+        self.compute = self._make_compute()
+        evaluates = self.rank == 0 and not spec.is_replayed
+        self.evaluator = Evaluator(spec, self.replica, self.member) if evaluates else None
         seat, keep_all = berth.seat.name, spec.record.loss == "all"
         self.recorder = Recorder(
             self.run_dir.seat_records(seat) if spec.record.steps else None,
             self.run_dir.seat_losses(seat) if keep_all else None,
+            has_loss=self.compute.has_loss,
+            dilation=spec.dilation,
         )
-        self.clock = Clock()
+        self.clock = Clock(spec.dilation)
+        self.held_up = HeldUp()
         self.num_steps = 0
+        self.touched_rows: int | None = None
+
+    def _make_compute(self) -> Compute:
+        spec, member, replica = self.spec, self.member, self.replica
+        ready = member.ready if member.overlaps else None
+        if not spec.is_replayed:
+            return Real(spec.workload.loss, replica, ready, member.wrap(replica.model))
+        if replica.table is not None:
+            reason = "which rows of its table a batch touches follows from data: use real compute"
+            raise SpecError([Problem("workload", spec.workload.name, reason)])
+        layers = examine(spec.workload).layers
+        times = spec.rates().layer_times(
+            [(each.name, each.multiply_adds) for each in layers], self.order.batch
+        )
+        return Replay(replica, ready, times, rank=self.rank, dilation=spec.dilation)
 
     def run(self) -> None:
         """Train from the common start to this worker's end, then be there for evaluations."""
@@ -181,10 +241,9 @@ class Worker:
                 "joined", pid=own_pid(), data=self.train_data.origin, has_buffers=has_buffers
             )
             self.clock.start(self.line.wait("start")["start_s"])
-            began_s = time.thread_time()
+            usage, self.held_up = _ThreadUsage(), HeldUp()
             self._train_to_its_end()
-            cpu_s = time.thread_time() - began_s
-            self.line.send("trained", cpu_s=cpu_s, **self._totals())
+            self.line.send("trained", **usage.since(), **self._totals())
             if self.rank == 0 and self.spec.record.tensorboard:
                 self._draw_graph()
             self._attend("finish")
@@ -207,7 +266,7 @@ class Worker:
         recorder, member, compute, limits = self.recorder, self.member, self.compute, self.limits
         load, computing, exchange = recorder.load, recorder.compute, recorder.exchange
         batches, bring = self._batches(), self.replica.bringer(member.pull)
-        interval_ns = int(self.spec.record.interval_s * 1e9)
+        interval_ns = int(self.spec.record.interval_s * self.spec.dilation * 1e9)
         next_row_ns = 0
         evaluate_every = self.spec.evaluate_every(self.order) or NEVER
         next_evaluation = evaluate_every
@@ -246,7 +305,10 @@ class Worker:
     def _loaded(self) -> Iterator[tuple[Batch, Tensor | None]]:
         data = self.train_data
         for batch in data.batches(self.order, self.rank):
-            yield batch, data.touched(batch)
+            rows = data.touched(batch)
+            if rows is not None:
+                self.touched_rows = rows.numel()
+            yield batch, rows
 
     def _progress(self) -> int:
         """Global steps; where there are none, this worker's own."""
@@ -308,10 +370,18 @@ class Worker:
             "samples": self.num_steps * self.order.batch,
             "global_steps": self.member.global_steps,
             "final_loss": self.recorder.final_loss(),
+            "model_bytes": self.replica.num_bytes,
+            "touched_rows": self.touched_rows,
+            "row_bytes": self.replica.row_bytes,
             "memory_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
-            **self.member.counted(),
+            **virtual(self._counted(), self.spec.dilation),
             **self.train_data.counted(),
+            **self.place.counted(),
         }
+
+    def _counted(self) -> dict[str, Any]:
+        held_up = {"held_up_s": self.held_up.so_far_s()}
+        return {**self.member.counted(), **self.compute.counted(), **held_up}
 
     def _save(self) -> None:
         """Keep the final parameters."""

@@ -1,11 +1,9 @@
 """One suite for every channel: what strategies rely on, whatever carries the tensors."""
 
 import logging
-import socket
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from pathlib import Path
 
 import pytest
 import torch
@@ -14,7 +12,9 @@ from torch import Tensor
 
 from paceline.comm import wire
 from paceline.comm.base import Channel, Finished
+from paceline.comm.keys import make_keys
 from paceline.comm.line import Line, SeatLine
+from paceline.comm.mailbox import Medium, keep_only, make_mailboxes
 from paceline.comm.memory import MemoryChannel, boxes_for
 from paceline.comm.zmq import ZmqChannel
 from paceline.errors import Aborted
@@ -57,30 +57,35 @@ class Memory(Harness):
 
 
 class Zmq(Harness):
-    def __init__(self, addresses: dict[str, str]) -> None:
+    def __init__(self, medium: Medium = "unix", *, encrypt: bool = False) -> None:
         super().__init__()
-        self.addresses = addresses
+        self.mailboxes = make_mailboxes(NAMES, medium)
+        self.addresses = {name: each.address for name, each in self.mailboxes.items()}
+        self.keys = make_keys(NAMES) if encrypt else dict.fromkeys(NAMES)
 
     def open(self, name: str) -> Channel:
-        return ZmqChannel(name, self.addresses, RUN, self.lines[name])
+        listener = self.mailboxes[name].listener.detach()
+        return ZmqChannel(
+            name, self.addresses, RUN, self.lines[name], listener=listener, keys=self.keys[name]
+        )
+
+    def close(self) -> None:
+        super().close()
+        keep_only("", self.mailboxes)
 
 
-def tcp_addresses() -> dict[str, str]:
-    holders = {name: socket.create_server(("127.0.0.1", 0)) for name in NAMES}
-    addresses = {name: f"tcp://127.0.0.1:{each.getsockname()[1]}" for name, each in holders.items()}
-    for holder in holders.values():
-        holder.close()
-    return addresses
+KINDS: dict[str, Callable[[], Harness]] = {
+    "memory": Memory,
+    "unix": Zmq,
+    "tcp": lambda: Zmq("tcp"),
+    "unix, encrypted": lambda: Zmq(encrypt=True),
+    "tcp, encrypted": lambda: Zmq("tcp", encrypt=True),
+}
 
 
-@pytest.fixture(params=["memory", "zmq-ipc", "zmq-tcp"])
-def seats(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Harness]:
-    kinds: dict[str, Callable[[], Harness]] = {
-        "memory": Memory,
-        "zmq-ipc": lambda: Zmq({name: f"ipc://{tmp_path}/{name}" for name in NAMES}),
-        "zmq-tcp": lambda: Zmq(tcp_addresses()),
-    }
-    made = kinds[request.param]()
+@pytest.fixture(params=KINDS)
+def seats(request: pytest.FixtureRequest) -> Iterator[Harness]:
+    made = KINDS[request.param]()
     yield made
     made.close()
 
@@ -290,8 +295,8 @@ def test_other_words_of_the_driver_do_not_end_a_wait(seats: Harness, in_thread):
 
 
 @pytest.fixture
-def server(tmp_path: Path) -> Iterator[Harness]:
-    made = Zmq({name: f"ipc://{tmp_path}/{name}" for name in NAMES})
+def server() -> Iterator[Harness]:
+    made = Zmq()
     made["server0"]
     yield made
     made.close()

@@ -1,7 +1,10 @@
 """Frames: what is written can be read, and whatever else arrives is a WireError and no more."""
 
 import math
+import secrets
 import struct
+import tracemalloc
+from itertools import islice
 
 import pytest
 from hypothesis import given
@@ -9,6 +12,7 @@ from hypothesis import strategies as st
 
 from paceline.comm import wire
 from paceline.errors import WireError
+from tests.comm.fuzz import frames, fuzz, judge
 
 RUN = bytes(range(16))
 u64 = st.integers(0, 2**64 - 1)
@@ -125,3 +129,27 @@ def test_a_length_is_believed_only_if_so_much_came(num_bytes: int):
 def test_what_no_receiver_accepts_is_refused_by_the_sender(dtype: str, shape: tuple[int, ...]):
     with pytest.raises(WireError):
         wire.encode(wire.Kind(RUN, "worker0", dtype, shape), 0, 0)
+
+
+@pytest.mark.parametrize("seed", [0, None], ids=["the same each time", "another each time"])
+def test_whatever_arrives_is_refused_or_says_what_it_brings(seed: int | None):
+    seed = secrets.randbits(32) if seed is None else seed
+    print(f"seed {seed}")  # noqa: T201 - shown if it fails
+    accepted = fuzz(100_000, seed)
+    assert 0 < accepted < 50_000
+
+
+def test_what_is_decoded_costs_no_memory():
+    stock = list(islice(frames(seed=1), 20_000))
+    tracemalloc.start()
+    try:
+        for frame in stock:
+            judge(frame)
+        before, _ = tracemalloc.get_traced_memory()
+        tracemalloc.reset_peak()
+        for frame in stock:
+            judge(frame)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak - before < 100_000  # lengths up to 2**64 were announced

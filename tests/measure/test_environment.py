@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from paceline.cgroups import quota_of
 from paceline.measure import environment
 
 
@@ -137,7 +138,7 @@ def test_a_quota_is_read_from_both_kinds_of_cgroup(
 ):
     for name, text in files.items():
         (tmp_path / name).write_text(text)
-    assert environment._quota_of(tmp_path) == cores
+    assert quota_of(tmp_path) == cores
 
 
 def test_capturing_takes_less_than_a_tenth_of_a_second():

@@ -10,8 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from paceline import attempts
 from paceline.linux import own_pid
-from paceline.measure import machine, trials
+from paceline.measure import machine
 from paceline.measure.environment import cpu_cgroups
 from paceline.measure.machine import Finding, examine, missing_required
 
@@ -85,19 +86,19 @@ def test_a_trial_that_raises_tells_why():
     def fail() -> None:
         raise OSError("no such thing here")
 
-    assert trials.attempt(fail) == "no such thing here"
-    assert trials.attempt(lambda: None) == ""
+    assert attempts.attempt(fail) == "no such thing here"
+    assert attempts.attempt(lambda: None) == ""
 
 
 def test_a_trial_that_dies_is_told_and_not_waited_for():
     began_s = time.monotonic()
-    assert "-9" in trials.attempt(lambda: os.kill(os.getpid(), signal.SIGKILL))
-    assert time.monotonic() - began_s < trials.ATTEMPT_TIMEOUT_S
+    assert "-9" in attempts.attempt(lambda: os.kill(os.getpid(), signal.SIGKILL))
+    assert time.monotonic() - began_s < attempts.ATTEMPT_TIMEOUT_S
 
 
 def test_a_trial_that_hangs_is_ended(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(trials, "ATTEMPT_TIMEOUT_S", 1)
-    assert f"-{signal.SIGALRM.value}" in trials.attempt(signal.pause)
+    monkeypatch.setattr(attempts, "ATTEMPT_TIMEOUT_S", 1)
+    assert f"-{signal.SIGALRM.value}" in attempts.attempt(signal.pause)
 
 
 def test_only_what_is_required_counts_as_missing():

@@ -7,7 +7,19 @@ from typing import Annotated
 
 import typer
 
-from paceline.cli import convert, data, doctor, run, stored, study, workloads
+from paceline.cli import (
+    calibrate,
+    compare,
+    convert,
+    data,
+    doctor,
+    explain,
+    report,
+    run,
+    stored,
+    study,
+    workloads,
+)
 from paceline.errors import PacelineError, SeatFailed, SpecError
 
 
@@ -40,10 +52,14 @@ app = typer.Typer(
 )
 app.callback()(_options)
 app.command("run", help=run.HELP)(run.run)
+app.command("compare", help=compare.HELP)(compare.compare)
 app.command("ls")(stored.ls)
 app.command("show")(stored.show)
+app.command("explain")(explain.explain)
+app.command("report")(report.report)
 app.command("study", help=study.HELP)(study.study)
 app.command("workloads")(workloads.workloads)
+app.command("calibrate")(calibrate.calibrate)
 data.app.command("convert")(convert.convert)
 app.add_typer(data.app, name="data")
 app.command("doctor")(doctor.doctor)

@@ -17,6 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from paceline.cli.tables import rate, short, wide_console, with_origin
+from paceline.results import label
 
 if TYPE_CHECKING:
     from paceline.progress import View
@@ -34,6 +35,8 @@ def watching(spec: RunSpec) -> Iterator[Callable[[View], None]]:
     title = " · ".join((workload, short(spec.strategy.name), short(spec.cluster.name)))
     if spec.num_workers > 1:
         title += f" · {spec.num_workers} workers"
+    if spec.is_replayed:
+        title += f" · {label('replayed', spec.device, spec.dilation)}"
     if console.is_terminal and not spec.cluster.shares_process:
         with Live(console=console, refresh_per_second=8, transient=True) as live:
             yield lambda view: live.update(panel(title, view))

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from paceline.cli.options import joined
 from paceline.errors import Problem, RunError, SpecError
 
 if TYPE_CHECKING:
@@ -28,13 +29,15 @@ Examples:
   paceline run lenet-mnist --epochs 3 --eval-every 500 --target-accuracy 0.98
 
   paceline run synthetic --strategy solo --workers 2 --set workload.bytes=233MB --seconds 10
+
+  paceline run resnet50-cifar10 --device replay:k80 --strategy ring --workers 2 --steps 20
 """
 
 _HOW_LONG = "How long (one of these; default: one epoch)"
 _WHAT = "What and where"
 
 
-def run(  # noqa: PLR0917 - each is an option on the command line
+def spec_options(  # noqa: PLR0917 - each is an option on the command line
     workload: Annotated[
         str,
         typer.Argument(
@@ -60,7 +63,31 @@ def run(  # noqa: PLR0917 - each is an option on the command line
     cluster: Annotated[
         str | None,
         typer.Option(
-            help="Where processes run: local, or inline for a debugger.", rich_help_panel=_WHAT
+            help="Where processes run: local, emulated (nodes with links of their own, on this "
+            "machine), or inline for a debugger.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
+    nodes: Annotated[
+        int | None,
+        typer.Option(
+            help="Number of emulated nodes; default: one a worker.", rich_help_panel=_WHAT
+        ),
+    ] = None,
+    link: Annotated[
+        str | None,
+        typer.Option(
+            metavar="RATE",
+            help="What each emulated node's link carries, each way, such as 1gbit or 100mbit.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
+    latency: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TIME",
+            help="How much later packets arrive between emulated nodes, such as 5ms.",
+            rich_help_panel=_WHAT,
         ),
     ] = None,
     batch: Annotated[
@@ -75,6 +102,22 @@ def run(  # noqa: PLR0917 - each is an option on the command line
     data_dir: Annotated[
         Path | None,
         typer.Option(help="Where `paceline data get` put the data.", rich_help_panel=_WHAT),
+    ] = None,
+    device: Annotated[
+        str | None,
+        typer.Option(
+            metavar="cpu|replay:k80|replay:FILE",
+            help="What computes: this processor, or a timer that takes as long as another device.",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
+    dilation: Annotated[
+        float | None,
+        typer.Option(
+            metavar="K",
+            help="With replay: make compute and links K times slower, and count virtual seconds.",
+            rich_help_panel=_WHAT,
+        ),
     ] = None,
     steps: Annotated[
         int | None,
@@ -117,15 +160,14 @@ def run(  # noqa: PLR0917 - each is an option on the command line
             help="Set any field of the spec; more may follow: --set a=1 b=2.",
         ),
     ] = None,
-    out: Annotated[Path, typer.Option(help="The folder of all runs.")] = Path("runs"),
-    json_: Annotated[
-        bool, typer.Option("--json", help="Print the result as one JSON object, last line.")
-    ] = False,
-) -> None:
+) -> dict[str, Any]:
+    """Make the table of a spec out of options; other commands take the same."""
     flags = {
         "num_workers": workers,
         "batch": batch,
         "seed": seed,
+        "device": device,
+        "dilation": dilation,
         "steps": steps,
         "worker_steps": worker_steps,
         "samples": samples,
@@ -137,12 +179,28 @@ def run(  # noqa: PLR0917 - each is an option on the command line
         "eval_samples": eval_samples,
         "strategy.name": strategy,
         "cluster.name": cluster,
+        "cluster.nodes": nodes,
+        "cluster.link": link,
+        "cluster.latency_s": latency,
         "optimizer.lr": lr,
         "workload.data_dir": str(data_dir) if data_dir else None,
     }
     given = {field: value for field, value in flags.items() if value is not None}
     settings = [*(set_ or []), *(more_settings or [])]
-    _carry_out(spec_table(workload, given, settings), out, json_)
+    return spec_table(workload, given, settings)
+
+
+def _run(
+    table: dict[str, Any],
+    out: Annotated[Path, typer.Option(help="The folder of all runs.")] = Path("runs"),
+    json_: Annotated[
+        bool, typer.Option("--json", help="Print the result as one JSON object, last line.")
+    ] = False,
+) -> None:
+    _carry_out(table, out, json_)
+
+
+run = joined(spec_options, _run)
 
 
 def _carry_out(table: dict[str, Any], out: Path, as_json: bool) -> None:
@@ -196,14 +254,14 @@ def spec_table(workload: str, given: dict[str, Any], settings: list[str]) -> dic
     else:
         table["workload"] = {"name": workload}
     for field, value in given.items():
-        _put(table, field, value)
+        put(table, field, value)
     problems = []
     for setting in settings:
         field, equals, text = setting.partition("=")
         if equals and field:
             if field.strip() == "workload.name":
-                _forget_the_workloads_choices(table, _value_of(text))
-            _put(table, field.strip(), _value_of(text))
+                _forget_the_workloads_choices(table, value_of(text))
+            put(table, field.strip(), value_of(text))
         else:
             problems.append(Problem("--set", setting, "not of the form FIELD=VALUE"))
     if problems:
@@ -211,7 +269,7 @@ def spec_table(workload: str, given: dict[str, Any], settings: list[str]) -> dic
     return table
 
 
-def _put(table: dict[str, Any], field: str, value: object) -> None:
+def put(table: dict[str, Any], field: str, value: object) -> None:
     """Set `a.b.c` in nested tables. Another name for a part drops the old part's fields."""
     *path, last = field.split(".")
     for key in path:
@@ -231,7 +289,7 @@ def _forget_the_workloads_choices(table: dict[str, Any], workload: object) -> No
         table.pop("batch", None)
 
 
-def _value_of(text: str) -> object:
+def value_of(text: str) -> object:
     """Read a value as TOML has it; anything else is a string."""
     try:
         return tomllib.loads(f"value = {text}")["value"]

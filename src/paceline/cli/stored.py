@@ -29,6 +29,7 @@ _COLUMNS = (
     "steps/s>",
     "loss>",
     "accuracy>",
+    "compute",
     "status",
 )
 
@@ -38,7 +39,7 @@ def ls(out: Out = Path("runs"), json_: AsJson = False) -> None:
     from paceline.cli.tables import plain_table, wide_console
     from paceline.runs import all_runs
 
-    results = [(run, _result_of(run)) for run in all_runs(out)]
+    results = [(run, result_of(run)) for run in all_runs(out)]
     if json_:
         print(json.dumps([_listed(run, result) for run, result in results]))  # noqa: T201
         return
@@ -90,7 +91,7 @@ def show(  # noqa: PLR0917 - each is an option on the command line
     from paceline.runs import find_run
 
     found = find_run(run, out)
-    result = _result_of(found)
+    result = result_of(found)
     if json_:
         print(json.dumps(_listed(found, result)))  # noqa: T201
         return
@@ -130,7 +131,7 @@ def _print_evaluations(run: RunDir) -> None:
     wide_console().print(table)
 
 
-def _result_of(run: RunDir) -> Result | str | None:
+def result_of(run: RunDir) -> Result | str | None:
     """Read a run's result: None while it runs, a message where it cannot be told."""
     from paceline.results import Result
 
@@ -159,7 +160,7 @@ def _cells(run: RunDir, result: Result | str | None) -> list[str]:
 
     ident = run.name.rpartition("-")[2]
     if result is None or isinstance(result, str):
-        return [ident, run.name[16:].rpartition("-")[0], *[""] * 6, result or "running"]
+        return [ident, run.name[16:].rpartition("-")[0], *[""] * 7, result or "running"]
     steps = result.worker_steps if result.global_steps is None else result.global_steps
     per_s = result.worker_steps_per_s if result.global_steps is None else result.steps_per_s
     return [
@@ -171,8 +172,14 @@ def _cells(run: RunDir, result: Result | str | None) -> list[str]:
         "-" if per_s is None else rate(per_s),
         _number(result.final_loss, ".4f"),
         "-" if result.test_accuracy is None else f"{100 * result.test_accuracy:.2f} %",
+        _compute(result),
         result.status,
     ]
+
+
+def _compute(result: Result) -> str:
+    limited = ", host-limited" if result.host_limited else ""
+    return f"{result.label}{limited}"
 
 
 def _number(value: float | None, form: str) -> str:

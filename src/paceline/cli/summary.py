@@ -23,6 +23,8 @@ def print_result(result: Result) -> None:
     if result.servers:
         console.print(_servers(result))
     console.print(_nodes(result))
+    if result.verdict is not None:
+        console.print(f"[bold]verdict[/] {escape(result.verdict.sentence)}", soft_wrap=True)
     for warning in result.warnings:
         console.print(f"[yellow]warning:[/] {escape(warning)}")
     console.print(f"[dim]{escape(result.run)}[/]", soft_wrap=True)
@@ -34,6 +36,8 @@ def _outcome(result: Result) -> Table:
     title = " · ".join((workload, short(result.strategy), short(result.cluster)))
     what = escape(f"({result.meaning}; batch {result.batch_size})")
     table.add_row("[bold]run", f"[bold]{escape(title)}[/] {what}")
+    if result.compute != "real":
+        table.add_row("compute", _computed(result))
     if result.status != "finished":
         table.add_row("status", f"[red]{result.status}[/]: {escape(str(result.reason))}")
     if result.data:
@@ -49,6 +53,12 @@ def _outcome(result: Result) -> Table:
         when = "not reached" if reached is None else f"reached after {reached:.2f} s"
         table.add_row("target", f"{result.target}: {when}")
     return table
+
+
+def _computed(result: Result) -> str:
+    """Say that nothing was computed, and so nothing learnt."""
+    limited = ", [red]host-limited[/]" if result.host_limited else ""
+    return f"[bold]{escape(result.label)}[/]{limited}; replayed: no loss, no accuracy"
 
 
 def _tested(result: Result, accuracy: float) -> str:
@@ -117,9 +127,12 @@ def _servers(result: Result) -> Table:
 
 def _nodes(result: Result) -> Table:
     columns = ("CPU mean>", "CPU peak>", "memory mean>", "peak>", "disk read>", "written>")
-    table = plain_table("node", "seats", *columns)
+    device = ("device busy>",) if result.compute != "real" else ()
+    table = plain_table("node", "seats", *device, *columns)
     for node in result.nodes:
-        table.add_row(node.name, _seats(node), *_usage(node))
+        busy = node.device_busy_percent
+        cells = ["-" if busy is None else f"{busy:.0f} %"] if device else []
+        table.add_row(node.name, _seats(node), *cells, *_usage(node))
     return table
 
 

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
+
+if TYPE_CHECKING:
+    from paceline.exhibits import Table as Exhibit
 
 # In a pipe nothing needs to be cut to a screen's width.
 PIPED_WIDTH = 240
@@ -45,4 +50,14 @@ def plain_table(*headers: str) -> Table:
         table.add_column(
             header.removesuffix(">"), justify="right" if is_number else "left", no_wrap=True
         )
+    return table
+
+
+def exhibit_table(exhibit: Exhibit) -> Table:
+    """Show a table of a report; a terminal too narrow for it folds headers and words."""
+    table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
+    for column in exhibit.columns:
+        table.add_column(escape(column.header), justify="right" if column.is_number else "left")
+    for cells in exhibit.cells():
+        table.add_row(*map(escape, cells))
     return table

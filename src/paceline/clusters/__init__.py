@@ -7,6 +7,7 @@ CLUSTERS = Catalogue(
     "paceline.clusters.base:Cluster",
     {
         "local": Entry("paceline.clusters.local:Local"),
+        "emulated": Entry("paceline.clusters.emulated.describe:Emulated"),
         "inline": Entry("paceline.clusters.inline:Inline"),
     },
 )

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast, final
 
 from paceline.comm.line import Line, SeatLine
 from paceline.description import Description
+from paceline.errors import Problem
 
 if TYPE_CHECKING:
     from paceline.comm.base import Channel
+    from paceline.comm.meter import Meter
     from paceline.comm.shared import Host
 
 SEAT_VARIABLE: Final = "PACELINE_SEAT"
@@ -51,6 +53,8 @@ class Job:
     """How many threads each seat's arithmetic may use."""
     imports: Sequence[str] = ()
     """Modules that every seat will need, for a cluster that can import them once for all."""
+    dilation: float = 1.0
+    """How many times slower than asked for links are, where time is virtual."""
     spec: Any = None
     """The live description, for a cluster that can hand it over without writing it down."""
 
@@ -71,6 +75,8 @@ class Berth:
     """What the seats of one host share, where they do."""
     address: str = "127.0.0.1"
     """Where other nodes reach this one."""
+    meter: Meter | None = None
+    """What the node's link has carried, for its monitor."""
     spec: Any = None
 
 
@@ -84,11 +90,26 @@ class Departure:
     """Empty when it ended well."""
 
 
+@final
+@dataclass(frozen=True, kw_only=True)
+class LinkReport:
+    """What a node's link was asked to carry, and what it did before the run, in bits a second."""
+
+    node: str
+    asked: float
+    sent: float
+    received: float
+
+
 class Crew(ABC):
     """The started seats of one run. Owned by the driver's thread."""
 
     lines: Mapping[str, Line]
     """The driver's end of each seat's line."""
+    links: Sequence[LinkReport] = ()
+    """What is known of the nodes' links, as soon as it is."""
+    warnings: Sequence[str] = ()
+    """What was asked for and could not be done, as soon as it is known."""
 
     @abstractmethod
     def departures(self) -> list[Departure]:
@@ -109,11 +130,37 @@ class Cluster(Description, ABC):
     shares_process: ClassVar[bool] = False
     """Whether seats live in the driver's own process, and so know its live objects."""
 
-    def seats(self, num_workers: int, num_servers: int) -> list[Seat]:
-        """Give every seat a node: all on one, unless the cluster has several."""
+    @property
+    def encrypts(self) -> bool:
+        """Whether what seats send to each other through their channels is encrypted."""
+        return False
+
+    def seats(
+        self, num_workers: int, num_servers: int, *, servers_apart: bool = False
+    ) -> list[Seat]:
+        """Give every seat a node: all on one, unless the cluster has several.
+
+        `servers_apart` asks that no server shares a node with a worker.
+        """
+        del servers_apart
         workers = [Seat("worker", index, "node0") for index in range(num_workers)]
         servers = [Seat("server", index, "node0") for index in range(num_servers)]
         return [*workers, *servers, Seat("monitor", 0, "node0")]
+
+    def group_problems(
+        self, num_workers: int, num_servers: int, *, servers_apart: bool = False
+    ) -> Iterator[Problem]:
+        """Say what is wrong with having so many seats."""
+        del num_workers, num_servers, servers_apart
+        yield from ()
+
+    def verify(self) -> None:
+        """Look whether it can be started on this machine. Raises `SpecError` where it cannot."""
+
+    def cores_of(self, node: str) -> float | None:
+        """Give how many cores a node may use; None: all there are."""
+        del node
+        return None
 
     @abstractmethod
     def start(self, job: Job) -> Crew:

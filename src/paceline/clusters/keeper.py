@@ -17,17 +17,61 @@ import signal
 import socket
 import sys
 import threading
+import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, final
 
 from paceline import linux
 from paceline.clusters.base import Berth, Seat, entry_function
+from paceline.clusters.emulated.site import Site
+from paceline.comm.keys import Keys, make_keys
 from paceline.comm.line import Line, LineClosed, SeatLine
+from paceline.comm.mailbox import Mailbox, keep_only, make_mailboxes
 from paceline.comm.shared import Holdings, Host, close_holdings, make_holdings
 
 Table = dict[str, Any]
-Held = Mapping[str, Holdings] | None
+
+# How long a seat may be stopped, and how often that is looked at while one is.
+_MOST_STOPPED_S: Final = 3.0
+_LOOK_S: Final = 0.2
+
+
+@final
+@dataclass(frozen=True)
+class _Stock:
+    """What is made before the seats are forked, and which they inherit."""
+
+    holdings: Mapping[str, Holdings] | None
+    mailboxes: Mapping[str, Mailbox]
+    keys: Mapping[str, Keys] | None
+    site: Site | None
+
+    @staticmethod
+    def of(job: Table, site: Site | None) -> _Stock:
+        names = [_name_of(table) for table in job["seats"]]
+        transport = job["transport"]
+        if site is not None:
+            boxes = {_name_of(table): site.mailbox(table["node"]) for table in job["seats"]}
+        else:
+            boxes = make_mailboxes(names, "tcp" if transport == "zmq-tcp" else "unix")
+        return _Stock(
+            make_holdings(names) if transport == "shared" else None,
+            boxes,
+            make_keys(names) if job["encrypt"] else None,
+            site,
+        )
+
+    def close(self) -> None:
+        close_holdings(self.holdings)
+        keep_only("", self.mailboxes)
+        if self.site is not None:
+            self.site.network.close()
+
+
+def _name_of(table: Table) -> str:
+    return f"{table['role']}{table['index']}"
 
 
 def main() -> None:
@@ -37,26 +81,42 @@ def main() -> None:
     assert message is not None
     job: Table = message["job"]
     sys.path[:] = job["path"]
-    _become_init(job)
+    site = Site(job["nodes"], job["run_key"][:8]) if job["nodes"] else None
+    _become_init(job, site)
+    if site is not None and not _build(site, job, line):
+        return
     entry_function(job["entry"])  # imports torch, once for all
     for name in job["imports"]:
         importlib.import_module(name)
     assert threading.active_count() == 1, "a thread does not survive a fork"
     gc.collect()
     gc.freeze()  # the collector then leaves the shared pages of the fork alone
+    linux.keep_freed_memory()
     wakeup = _wake_on_child()
-    names = [f"{table['role']}{table['index']}" for table in job["seats"]]
-    holdings = make_holdings(names) if job["transport"] == "shared" else None
-    pids = [_fork(job, table, line, holdings) for table in job["seats"]]
+    names = [_name_of(table) for table in job["seats"]]
+    stock = _Stock.of(job, site)
+    pids = [_fork(job, table, line, stock) for table in job["seats"]]
     sitting = dict(zip(pids, names, strict=True))
     _close_lines(job)
-    close_holdings(holdings)
+    stock.close()
     with contextlib.suppress(LineClosed):
         _watch(line, wakeup, sitting)
     _end(list(sitting))
+    if site is not None and os.getpid() != 1:
+        site.caps.remove()
 
 
-def _become_init(job: Table) -> None:
+def _build(site: Site, job: Table, line: Line) -> bool:
+    """Make the nodes, and tell the driver what they are like."""
+    try:
+        line.send("built", **site.build(job["dilation"]))
+    except Exception as error:  # noqa: BLE001 - pyroute2 has errors of its own
+        line.send("cannot", reason=str(error) or type(error).__name__)
+        return False
+    return True
+
+
+def _become_init(job: Table, site: Site | None) -> None:
     """Continue as the first process of a PID namespace, where that is allowed."""
     try:
         linux.unshare(linux.CLONE_NEWPID)
@@ -67,6 +127,8 @@ def _become_init(job: Table) -> None:
     if child:
         _close_lines(job)
         _, status = os.waitpid(child, 0)
+        if site is not None:
+            site.caps.remove()  # the kernel has ended everyone inside
         os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
     linux.die_with_parent()
 
@@ -93,25 +155,44 @@ def _watch(line: Line, wakeup: socket.socket, sitting: dict[int, str]) -> None:
     with selectors.DefaultSelector() as selector:
         selector.register(line, selectors.EVENT_READ)
         selector.register(wakeup, selectors.EVENT_READ)
+        stopped: dict[int, float] = {}
         while True:
-            _reap(line, sitting)
-            for key, _ in selector.select():
+            _reap(line, sitting, stopped)
+            _end_stopped(line, sitting, stopped)
+            for key, _ in selector.select(_LOOK_S if stopped else None):
                 if key.fileobj is wakeup:
                     wakeup.recv(4096)
                 else:
                     line.receive(timeout_s=0)
 
 
-def _reap(line: Line, sitting: dict[int, str]) -> None:
+def _reap(line: Line, sitting: dict[int, str], stopped: dict[int, float]) -> None:
+    """Tell of seats that have ended; note which have been stopped, and which go on."""
     while True:
         try:
-            pid, status = os.waitpid(-1, os.WNOHANG)
+            pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED | os.WCONTINUED)
         except ChildProcessError:
             return
         if pid == 0:
             return
-        if pid in sitting:
+        if os.WIFSTOPPED(status):
+            stopped[pid] = time.monotonic()
+            continue
+        stopped.pop(pid, None)
+        if pid in sitting and not os.WIFCONTINUED(status):
             line.send("left", seat=sitting.pop(pid), reason=_reason(status))
+
+
+def _end_stopped(line: Line, sitting: dict[int, str], stopped: dict[int, float]) -> None:
+    """A seat that stays stopped is as good as dead: the others wait for it."""
+    for pid, since_s in list(stopped.items()):
+        if time.monotonic() - since_s < _MOST_STOPPED_S:
+            continue
+        del stopped[pid]
+        if pid in sitting:
+            os.kill(pid, signal.SIGKILL)
+            reason = f"stopped (SIGSTOP) for more than {_MOST_STOPPED_S:g} s"
+            line.send("left", seat=sitting.pop(pid), reason=reason)
 
 
 def _reason(status: int) -> str:
@@ -141,7 +222,7 @@ def _children() -> list[int]:
     return [int(pid) for pid in text.split()]
 
 
-def _fork(job: Table, table: Table, line: Line, holdings: Held) -> int:
+def _fork(job: Table, table: Table, line: Line, stock: _Stock) -> int:
     """Fork one seat; returns its pid."""
     pid = os.fork()
     if pid:
@@ -153,7 +234,7 @@ def _fork(job: Table, table: Table, line: Line, holdings: Held) -> int:
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         _write_to_log(table["log"])
-        code = _sit(job, table, holdings)
+        code = _sit(job, table, stock)
     finally:
         with contextlib.suppress(OSError):
             sys.stdout.flush()
@@ -170,7 +251,7 @@ def _write_to_log(path: str) -> None:
     faulthandler.enable()
 
 
-def _sit(job: Table, table: Table, holdings: Held) -> int:
+def _sit(job: Table, table: Table, stock: _Stock) -> int:
     """Be the seat: learn who we are, then do what the job says."""
     import torch
 
@@ -178,14 +259,28 @@ def _sit(job: Table, table: Table, holdings: Held) -> int:
         if other is not table:
             os.close(other["line"])
     torch.set_num_threads(job["threads"])
+    meter, address = None, "127.0.0.1"
+    if stock.site is not None:
+        address = stock.site.address(table["node"])
+        meter = stock.site.enter(table["node"])
+        os.environ["GLOO_SOCKET_IFNAME"] = stock.site.interface
     seat = Seat(table["role"], table["index"], table["node"])
     line = SeatLine(Line(socket.socket(fileno=table["line"])))
-    addresses = {f"{each['role']}{each['index']}": each["address"] for each in job["seats"]}
+    holdings, mailboxes = stock.holdings, stock.mailboxes
+    keep_only(seat.name, mailboxes)
+    addresses = {name: each.address for name, each in mailboxes.items()}
 
     def open_channel() -> Any:
         from paceline.comm.zmq import ZmqChannel
 
-        return ZmqChannel(seat.name, addresses, bytes.fromhex(job["run_key"]), line)
+        return ZmqChannel(
+            seat.name,
+            addresses,
+            bytes.fromhex(job["run_key"]),
+            line,
+            listener=mailboxes[seat.name].listener.detach(),
+            keys=None if stock.keys is None else stock.keys[seat.name],
+        )
 
     berth = Berth(
         seat=seat,
@@ -193,6 +288,8 @@ def _sit(job: Table, table: Table, holdings: Held) -> int:
         line=line,
         open_channel=open_channel,
         host=None if holdings is None else Host(seat.name, holdings, line),
+        address=address,
+        meter=meter,
     )
     return entry_function(job["entry"])(berth)
 

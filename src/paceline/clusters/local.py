@@ -2,110 +2,37 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
+from collections.abc import Iterator
 from typing import Literal, final
 
-from paceline.clusters.base import SEAT_VARIABLE, Cluster, Crew, Departure, Job
-from paceline.comm.line import Line, LineClosed
-
-_PATIENCE_S = 5.0
+from paceline.clusters.base import Cluster, Crew, Job
+from paceline.clusters.crew import KeptCrew
+from paceline.errors import Problem
 
 
 @final
 class Local(Cluster):
     """One process a seat, on this machine."""
 
-    transport: Literal["shared", "zmq"] = "shared"
-    """How parameters and gradients travel: by shared memory, or as messages through sockets."""
+    transport: Literal["shared", "zmq", "zmq-tcp"] = "shared"
+    """How parameters and gradients travel: through shared memory, or as messages, over Unix sockets
+    or over TCP on the loopback device, which is what they would do between hosts."""
+    encrypt: bool = False
+    """Whether messages are encrypted, and taken from seats of this run only. Keys are made for the
+    run, and never written down."""
 
     @property
     def name(self) -> str:
         return "local"
 
+    @property
+    def encrypts(self) -> bool:
+        return self.encrypt
+
+    def problems(self) -> Iterator[Problem]:
+        if self.encrypt and self.transport == "shared":
+            reason = "through shared memory nothing travels that cluster.encrypt could encrypt"
+            yield Problem("cluster.transport", self.transport, reason, ("zmq", "zmq-tcp"))
+
     def start(self, job: Job) -> Crew:
-        return _LocalCrew(job, self.transport)
-
-
-@final
-class _LocalCrew(Crew):
-    """Talks to the keeper, the one child; the seats are the keeper's children."""
-
-    def __init__(self, job: Job, transport: str) -> None:
-        self.lines = {}
-        ends = {}
-        for seat in job.seats:
-            mine, ends[seat.name] = Line.pair()
-            self.lines[seat.name] = Line(mine)
-        keepers_mine, keepers_end = Line.pair()
-        self._keepers_line = Line(keepers_mine)
-        descriptors = [end.fileno() for end in ends.values()]
-        self._keeper = subprocess.Popen(
-            [sys.executable, "-m", "paceline.clusters.keeper", str(keepers_end.fileno())],
-            pass_fds=(keepers_end.fileno(), *descriptors),
-            stdin=subprocess.DEVNULL,
-            env=_quiet_environment(job.threads),
-            start_new_session=True,
-        )
-        table = _job_table(job, dict(zip(ends, descriptors, strict=True)))
-        self._keepers_line.send("job", job={**table, "transport": transport})
-        keepers_end.close()
-        for end in ends.values():
-            end.close()
-        self._sitting = {seat.name for seat in job.seats}
-
-    def departures(self) -> list[Departure]:
-        left: list[Departure] = []
-        try:
-            while self._sitting and (message := self._keepers_line.receive(timeout_s=0)):
-                self._sitting.discard(message["seat"])
-                left.append(Departure(message["seat"], message["reason"]))
-        except LineClosed:
-            left += [Departure(name, "its keeper is gone") for name in sorted(self._sitting)]
-            self._sitting.clear()
-        return left
-
-    def end(self) -> None:
-        # The keeper reads end-of-file and ends the seats; should it hang, its own end ends them.
-        self._keepers_line.close()
-        for line in self.lines.values():
-            line.close()
-        try:
-            self._keeper.wait(_PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            self._keeper.kill()
-            self._keeper.wait()
-
-
-def _quiet_environment(threads: int) -> dict[str, str]:
-    """Keep BLAS and OpenMP from starting a thread a core in each of several processes."""
-    pools = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-    quiet = {**dict.fromkeys(pools, str(threads)), "OPENBLAS_NUM_THREADS": "1"}
-    # Gloo looks for an interface by the host's name, which need not lead to one.
-    return {**os.environ, **quiet, SEAT_VARIABLE: "1", "GLOO_SOCKET_IFNAME": "lo"}
-
-
-def _job_table(job: Job, descriptors: dict[str, int]) -> dict[str, object]:
-    # Abstract sockets: they have no file, so none is left when everything is killed.
-    key = job.run_key.hex()
-    seats = [
-        {
-            "role": seat.role,
-            "index": seat.index,
-            "node": seat.node,
-            "line": descriptors[seat.name],
-            "log": str(job.log_path(seat)),
-            "address": f"ipc://@paceline-{key}-{seat.name}",
-        }
-        for seat in job.seats
-    ]
-    return {
-        "run_dir": str(job.run_dir),
-        "run_key": key,
-        "entry": job.entry,
-        "imports": list(job.imports),
-        "threads": job.threads,
-        "path": sys.path,
-        "seats": seats,
-    }
+        return KeptCrew(job, {"transport": self.transport, "encrypt": self.encrypt})

@@ -58,7 +58,12 @@ class Channel(ABC):
     """Bytes of values sent so far, without framing."""
     received_bytes: int = 0
     dropped: int = 0
-    """Frames that were not ours, or damaged, and were left aside."""
+    """Frames that were not ours, or damaged, or not what was asked for, and were left aside."""
+
+    @property
+    def rejected(self) -> int:
+        """How often a peer was turned away before it could send anything."""
+        return 0
 
     @abstractmethod
     def send(self, to: str, values: Tensor, tag: int = 0) -> None:

@@ -17,8 +17,10 @@ import zmq
 
 from paceline.comm import wire
 from paceline.comm.base import Channel, Finished, Message, bytes_of
+from paceline.comm.connections import Connections
+from paceline.comm.keys import Keys
 from paceline.comm.line import SeatLine
-from paceline.errors import WireError
+from paceline.errors import PeerLost, WireError
 
 if TYPE_CHECKING:
     import torch
@@ -26,9 +28,6 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-# How many messages may wait for a slow receiver before the sender does.
-_WAITING_MESSAGES: Final = 16
-_LINGER_MS: Final = 1000
 # How often a seat looks at its line to the driver: not with every message, which would cost as
 # much as receiving one, and not so seldom that the end of a run waits for it.
 _LOOK_S: Final = 0.05
@@ -41,28 +40,37 @@ _SMALL_BYTES: Final = 1 << 16
 class ZmqChannel(Channel):
     """A mailbox bound at this seat's address; others are connected to when first written to."""
 
-    def __init__(self, name: str, addresses: Mapping[str, str], run: bytes, line: SeatLine) -> None:
+    def __init__(
+        self,
+        name: str,
+        addresses: Mapping[str, str],
+        run: bytes,
+        line: SeatLine,
+        *,
+        listener: int = -1,
+        keys: Keys | None = None,
+    ) -> None:
+        """Open it; `listener` is a socket that listens at this seat's address, if there is one.
+
+        With keys, everything is encrypted, and only seats of this run are let in.
+        """
         self.name = name
-        self._addresses = addresses
         self._run = run
         self._line = line
         self._next_look_s = 0.0
-        self._context = zmq.Context()
-        self._inbox = self._socket(zmq.PULL)
-        self._inbox.setsockopt(zmq.MAXMSGSIZE, wire.HEADER_BYTES + wire.MOST_BYTES)
-        self._inbox.bind(addresses[name])
-        self._outboxes: dict[str, zmq.Socket[bytes]] = {}
+        self._is_encrypted = keys is not None
+        self._connections = Connections(
+            name, addresses, timeout_s=_LOOK_S, listener=listener, keys=keys
+        )
+        self._inbox = self._connections.inbox
+        self._outbox = self._connections.outbox
         self._drafts: dict[tuple[torch.dtype, torch.Size], tuple[bytearray, memoryview]] = {}
         self._sequence = 0
         self._last_seen: dict[str, int] = {}
 
-    def _socket(self, kind: int) -> zmq.Socket[bytes]:
-        made = self._context.socket(kind)
-        made.set_hwm(_WAITING_MESSAGES)
-        made.setsockopt(zmq.LINGER, _LINGER_MS)
-        made.setsockopt(zmq.SNDTIMEO, int(1000 * _LOOK_S))
-        made.setsockopt(zmq.RCVTIMEO, int(1000 * _LOOK_S))
-        return made
+    @property
+    def rejected(self) -> int:
+        return self._connections.num_turned_away
 
     def send(self, to: str, values: Tensor, tag: int = 0) -> None:
         values = values.contiguous()
@@ -102,12 +110,6 @@ class ZmqChannel(Channel):
             self._drafts[key] = frame, memoryview(frame)[wire.HEADER_BYTES :]
         return self._drafts[key]
 
-    def _outbox(self, to: str) -> zmq.Socket[bytes]:
-        if to not in self._outboxes:
-            self._outboxes[to] = self._socket(zmq.PUSH)
-            self._outboxes[to].connect(self._addresses[to])
-        return self._outboxes[to]
-
     def _post(self, send: Callable[[], object]) -> None:
         """Send a frame, waiting for room as long as the run goes on."""
         while True:
@@ -124,6 +126,8 @@ class ZmqChannel(Channel):
         """
         self._next_look_s = monotonic() + _LOOK_S
         self._line.poll()
+        if not self._line.finished and (lost := self._connections.lost()):
+            raise PeerLost(lost, f"{self.name} lost the connection to it")
         if self._line.finished and not drain:
             raise Finished
 
@@ -153,6 +157,8 @@ class ZmqChannel(Channel):
         # A sender counts its messages up: one that was sent again is taken once.
         if sequence <= self._last_seen.get(sender, -1):
             raise WireError(f"message {sequence} of {sender} came again")
+        if self._is_encrypted and frame.get("User-Id") != sender:
+            raise WireError(f"a message of {sender} from {frame.get('User-Id')}")
         self._last_seen[sender] = sequence
         self.received_bytes += memory.nbytes
         return Message(sender, tag, kind.dtype, kind.shape, memory)
@@ -167,7 +173,7 @@ class ZmqChannel(Channel):
         return parts[1].buffer
 
     def close(self) -> None:
-        self._context.destroy(linger=_LINGER_MS)
+        self._connections.close()
 
 
 @cache

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -13,6 +13,17 @@ if TYPE_CHECKING:
 class Compute(ABC):
     """Fills a replica's gradients from a batch."""
 
+    has_loss: ClassVar[bool] = True
+    """Whether a loss comes with the gradients; what `gradients` returns is no number otherwise."""
+
     @abstractmethod
     def gradients(self, batch: Sequence[Tensor]) -> float:
         """Compute the gradients of one batch; returns its loss."""
+
+    def counted(self) -> Mapping[str, Any]:
+        """Give what was counted, for the worker's totals.
+
+        Known are `device_busy_s` (how long a replayed device computed) and `late_steps` (how
+        many steps took it longer than they should have).
+        """
+        return {}

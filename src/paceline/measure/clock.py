@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import time
-from typing import final
+from collections.abc import Mapping
+from typing import Any, final
 
 
 @final
 class Clock:
-    """Seconds of training. All clocks of a run start at one moment and pause for the same time."""
+    """Seconds of training. All clocks of a run start at one moment and pause for the same time.
 
-    def __init__(self) -> None:
+    Under dilation they are virtual seconds, each of which takes `dilation` real ones. Moments and
+    pauses that a clock is told are real.
+    """
+
+    def __init__(self, dilation: float = 1.0) -> None:
+        self._dilation = dilation
         self._start_s: float | None = None
         self._paused_s = 0.0
         self._stands_since_s: float | None = None
@@ -38,4 +44,26 @@ class Clock:
         if self._start_s is None:
             return 0.0
         moment_s = time.monotonic() if self._stands_since_s is None else self._stands_since_s
-        return moment_s - self._start_s - self._paused_s
+        return (moment_s - self._start_s - self._paused_s) / self._dilation
+
+
+def virtual(table: Mapping[str, Any], dilation: float) -> dict[str, Any]:
+    """Turn the real seconds in a table, and in the tables in it, into virtual ones.
+
+    Everything whose name ends in `_s` is seconds; processor seconds stay real: they are not slowed.
+    """
+    return {key: _virtual(key, value, dilation) for key, value in table.items()}
+
+
+def _virtual(key: str, value: Any, dilation: float) -> Any:
+    if dilation == 1.0:
+        return value
+    if isinstance(value, Mapping):
+        # A table of seconds, by seat say, has its unit in its own name.
+        return {
+            k: _virtual(key if key.endswith("_s") else k, v, dilation) for k, v in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [_virtual(key, each, dilation) for each in value]
+    is_time = key.endswith("_s") and key != "cpu_s" and isinstance(value, (int, float))
+    return value / dilation if is_time else value

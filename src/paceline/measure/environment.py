@@ -11,7 +11,7 @@ import platform
 import socket
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime
 from functools import partial
 from importlib import metadata
@@ -19,6 +19,8 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import psutil
+
+from paceline import cgroups
 
 T = TypeVar("T")
 
@@ -84,6 +86,16 @@ def steal_seconds() -> float | None:
     return _or_none(lambda: _cpu_jiffies()[7] / os.sysconf("SC_CLK_TCK"))
 
 
+def cpu_seconds() -> tuple[float, float] | None:
+    """Processor time used on this machine since boot, and all there was; take differences."""
+    jiffies = _or_none(_cpu_jiffies)
+    if jiffies is None:
+        return None
+    idle = jiffies[3] + jiffies[4]
+    ticks_per_s = os.sysconf("SC_CLK_TCK")
+    return (sum(jiffies) - idle) / ticks_per_s, sum(jiffies) / ticks_per_s
+
+
 def usable_cores() -> float | None:
     """How many cores this process may keep busy: the lower of its affinity and its quota."""
     allowed = _or_none(lambda: len(os.sched_getaffinity(0))) or os.cpu_count()
@@ -93,13 +105,13 @@ def usable_cores() -> float | None:
 
 def quota_cores() -> float | None:
     """The lowest CPU quota of this process's cgroups, in cores; None where there is none."""
-    quotas = [_or_none(partial(_quota_of, folder)) for folder in cpu_cgroups()]
+    quotas = [_or_none(partial(cgroups.quota_of, folder)) for folder in cpu_cgroups()]
     return min((quota for quota in quotas if quota is not None), default=None)
 
 
 def cpu_cgroups() -> list[Path]:
     """The cgroup folders that can cap this process's CPU, innermost first; v1 where mounted."""
-    return _or_none(lambda: list(_cpu_cgroups())) or []
+    return _or_none(lambda: list(cgroups.cpu_cgroups())) or []
 
 
 def memory_bytes(field: str) -> int | None:
@@ -149,48 +161,6 @@ def _virtualisation() -> str | None:
             product = _or_none(lambda: _read("/sys/class/dmi/id/product_name"))
             return f"{told} {product}" if product else told
     return "hypervisor of unknown kind" if " hypervisor " in _read("/proc/cpuinfo") else None
-
-
-def _cpu_cgroups() -> Iterator[Path]:
-    """From our own cgroup up to the top of its mount: a quota anywhere on that path binds us."""
-    kind, inner = _own_cpu_cgroup()
-    root, mount = _cgroup_mount(kind)
-    relative = os.path.relpath(inner, root)
-    # Outside the mounted part (a container without a cgroup namespace): its top is all we see.
-    folder = mount if relative.startswith("..") else mount / relative
-    while folder != mount.parent:
-        if folder.is_dir():
-            yield folder
-        folder = folder.parent
-
-
-def _own_cpu_cgroup() -> tuple[str, str]:
-    """(controller, path): controller is "cpu" on cgroup v1 and "" on v2."""
-    lines = [line.split(":", 2) for line in _read("/proc/self/cgroup").splitlines()]
-    paths = {name: path for _, names, path in lines for name in names.split(",")}
-    return ("cpu", paths["cpu"]) if "cpu" in paths else ("", paths[""])
-
-
-def _cgroup_mount(controller: str) -> tuple[str, Path]:
-    """(the cgroup that is mounted, where): see mountinfo in proc(5) for the fields."""
-    for line in _read("/proc/self/mountinfo").splitlines():
-        before, _, after = line.partition(" - ")
-        root, mount = before.split()[3:5]
-        fstype, _, options = after.split(maxsplit=2)
-        is_v1 = fstype == "cgroup" and controller in options.split(",")
-        if is_v1 if controller else fstype == "cgroup2":
-            return root, Path(mount)
-    raise FileNotFoundError(f"cgroup mount of controller {controller!r}")
-
-
-def _quota_of(folder: Path) -> float | None:
-    if (folder / "cpu.max").exists():
-        quota, period = _read(folder / "cpu.max").split()
-    elif (folder / "cpu.cfs_quota_us").exists():
-        quota, period = (_read(folder / f"cpu.cfs_{name}_us") for name in ("quota", "period"))
-    else:
-        return None
-    return None if quota in {"max", "-1"} else int(quota) / int(period)
 
 
 def _checkout_state() -> dict[str, Any] | None:

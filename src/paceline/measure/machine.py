@@ -16,11 +16,11 @@ from importlib import metadata
 from pathlib import Path
 from typing import Any
 
+from paceline.attempts import attempt
+from paceline.linux import become_root_inside
 from paceline.measure.environment import cpu_cgroups, memory_bytes, quota_cores, usable_cores
 from paceline.measure.trials import (
-    attempt,
     enter_network_namespace,
-    enter_user_namespace,
     run_in_network_namespace,
     try_pid_namespace,
 )
@@ -124,7 +124,7 @@ def _memfd() -> Finding:
 
 def _namespaces() -> list[Finding]:
     trials = {
-        "user namespaces": enter_user_namespace,
+        "user namespaces": become_root_inside,
         "network namespaces": enter_network_namespace,
         "PID namespaces": try_pid_namespace,
     }

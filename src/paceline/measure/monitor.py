@@ -16,15 +16,19 @@ from paceline.measure.processes import Sampler, Usage
 _LEAST_S: Final = 0.05
 
 
-def watch_node(line: SeatLine, rows: Path, interval_s: float) -> None:
-    """Be a node's monitor until the run is over: wait to be told the pids, then sample."""
+def watch_node(line: SeatLine, rows: Path, interval_s: float, dilation: float = 1.0) -> None:
+    """Be a node's monitor until the run is over: wait to be told the pids, then sample.
+
+    `interval_s` is in virtual seconds, as is all that is written but the processor's share: that is
+    of the machine that is really there.
+    """
     line.send("joined", pid=own_pid())
     pids: list[int] = line.wait("watch")["pids"]
     with rows.open("a", buffering=1) as file:
-        monitor = _Monitor(Sampler(pids))
+        monitor = _Monitor(Sampler(pids), Clock(dilation))
         due_s = time.monotonic()
         while not line.finished:
-            due_s += interval_s
+            due_s += interval_s * dilation
             while (left_s := due_s - time.monotonic()) > 0 and not line.finished:
                 monitor.hear(line.listen(left_s))
             row = monitor.row()
@@ -37,9 +41,9 @@ def watch_node(line: SeatLine, rows: Path, interval_s: float) -> None:
 class _Monitor:
     """Turns counters into rates, and knows which phase of the run it is looking at."""
 
-    def __init__(self, sampler: Sampler) -> None:
+    def __init__(self, sampler: Sampler, clock: Clock) -> None:
         self._sampler = sampler
-        self._clock = Clock()
+        self._clock = clock
         self._phase = "starting"
         self._phase_changed = False
         self._last: Usage = sampler.sample()

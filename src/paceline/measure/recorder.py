@@ -13,6 +13,7 @@ from paceline.measure.spans import Span
 
 # How many losses are kept in memory for the mean of the last tenth: enough for 650,000 steps.
 _TAIL_STEPS: Final = 1 << 16
+_NO_LOSS: Final = dict.fromkeys(("loss_mean", "loss_min", "loss_max", "loss_variance"))
 
 
 @final
@@ -23,7 +24,15 @@ class Recorder:
     until the run is sealed, so a process that is killed loses at most its last tenth of a second.
     """
 
-    def __init__(self, rows: Path | None, losses: Path | None) -> None:
+    def __init__(
+        self,
+        rows: Path | None,
+        losses: Path | None,
+        *,
+        has_loss: bool = True,
+        dilation: float = 1.0,
+    ) -> None:
+        """Without a loss, what is appended to `losses` only counts the steps."""
         self.load = Span()
         self.compute = Span()
         self.exchange = Span()
@@ -31,7 +40,9 @@ class Recorder:
         self.num_steps = 0
         self._tail: deque[float] = deque(maxlen=_TAIL_STEPS)
         self._rows = rows.open("a", buffering=1) if rows else None
-        self._losses = losses.open("ab", buffering=0) if losses else None
+        self._losses = losses.open("ab", buffering=0) if losses and has_loss else None
+        self._has_loss = has_loss
+        self._dilation = dilation
 
     def write(self, time_s: float, num_samples: int, global_steps: int | None) -> dict[str, Any]:
         """Append a row about the steps since the last one; returns it."""
@@ -44,10 +55,10 @@ class Recorder:
             "samples": num_samples,
             "global_steps": global_steps,
             "count": len(losses),
-            "load_s": self.load.take_s(),
-            "compute_s": self.compute.take_s(),
-            "exchange_s": self.exchange.take_s(),
-            **_moments(losses),
+            "load_s": self.load.take_s() / self._dilation,
+            "compute_s": self.compute.take_s() / self._dilation,
+            "exchange_s": self.exchange.take_s() / self._dilation,
+            **(_moments(losses) if self._has_loss else _NO_LOSS),
         }
         if self._rows is not None:
             self._rows.write(json.dumps(row, separators=(",", ":")) + "\n")
@@ -62,6 +73,8 @@ class Recorder:
 
     def final_loss(self) -> float | None:
         """Average the loss over the last tenth of the steps, whenever rows were written."""
+        if not self._has_loss:
+            return None
         tail = list(self._tail)[-max(1, self.num_steps // 10) :]
         return _mean(tail) if tail else None
 

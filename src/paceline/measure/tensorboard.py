@@ -36,7 +36,8 @@ def _worker_points(rows: list[Row]) -> Iterable[Point]:
     for row in rows:
         step = row["worker_steps"] if row["global_steps"] is None else row["global_steps"]
         now_s = row["time_s"]
-        yield "loss", row["loss_mean"], step, now_s
+        if row["loss_mean"] is not None:
+            yield "loss", row["loss_mean"], step, now_s
         if now_s > before_s:
             rate = (step - before_steps) / (now_s - before_s)
             yield "global_step/sec", rate, step, now_s

@@ -1,68 +1,19 @@
-"""Trying what the kernel allows, in a child process that ends at once and takes all with it."""
+"""What is tried of the kernel, each in a child process of its own."""
 
 from __future__ import annotations
 
-import json
 import os
-import signal
 import subprocess
-import warnings
-from collections.abc import Callable
-from pathlib import Path
 
 from paceline import linux
-
-ATTEMPT_TIMEOUT_S = 10
-
-
-def attempt(action: Callable[[], None]) -> str:
-    """Do it in a child of its own; "" if it went well, else what went wrong."""
-    reader, writer = os.pipe()
-    with warnings.catch_warnings():
-        # Python 3.12 warns of forking beside threads; the child makes system calls and ends.
-        warnings.simplefilter("ignore", DeprecationWarning)
-        pid = os.fork()
-    if pid == 0:
-        _act_and_exit(action, writer)
-    os.close(writer)
-    with os.fdopen(reader, encoding="utf-8", errors="replace") as pipe:
-        told = pipe.read()
-    _, status = os.waitpid(pid, 0)
-    if status == 0 and told:
-        return str(json.loads(told))
-    return f"the trial ended with code {os.waitstatus_to_exitcode(status)}"
-
-
-def _act_and_exit(action: Callable[[], None], writer: int) -> None:
-    """What the child does; it never returns into the parent's code."""
-    try:
-        signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(ATTEMPT_TIMEOUT_S)
-        try:
-            action()
-            error = ""
-        except Exception as caught:  # noqa: BLE001 - whatever it is, it is the answer
-            error = str(caught) or type(caught).__name__
-        os.write(writer, json.dumps(error).encode())
-        os._exit(0)
-    finally:
-        os._exit(1)
-
-
-def enter_user_namespace() -> None:
-    user, group = os.geteuid(), os.getegid()
-    linux.unshare(linux.CLONE_NEWUSER)
-    # Root inside: tc would lose its rights at exec under any other number.
-    Path("/proc/self/setgroups").write_text("deny")
-    Path("/proc/self/uid_map").write_text(f"0 {user} 1")
-    Path("/proc/self/gid_map").write_text(f"0 {group} 1")
+from paceline.attempts import ATTEMPT_TIMEOUT_S
 
 
 def _enter_namespace(flag: int) -> None:
     try:
         linux.unshare(flag)
     except PermissionError:
-        enter_user_namespace()
+        linux.become_root_inside()
         linux.unshare(flag)
 
 

@@ -76,7 +76,7 @@ def _fastest(sides: Sequence[Side], stick: Yardstick) -> list[str]:
 def _amounts(ranked: Sequence[tuple[Side, Measure]], stick: Yardstick, most: int = 4) -> str:
     told = [f"{amount(measure, stick)} for {side.label}" for side, measure in ranked[:most]]
     rest = len(ranked) - most
-    return joined([*told, f"more for {rest} others"] if rest > 0 else told)
+    return f"{', '.join(told)}; {rest} others are behind" if rest > 0 else joined(told)
 
 
 def _best_variants(sides: Sequence[Side], stick: Yardstick) -> list[str]:
@@ -174,13 +174,15 @@ def _repetitions(sides: Sequence[Side]) -> list[str]:
 
 
 def amount(measure: Measure, stick: Yardstick) -> str:
-    """Write a figure with its unit, and its spread where there is one."""
+    """Write a figure with its unit."""
     return f"{number(measure.median)} {stick.unit}"
 
 
 def number(value: float) -> str:
-    """Write a number so that a reader can compare it: three digits, thousands whole."""
-    return f"{value:,.0f}" if abs(value) >= 100 else f"{value:.3g}"
+    """Write a number so that a reader can compare it with others: about three digits."""
+    if value >= 100:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 10 else f"{value:.2f}"
 
 
 def joined(parts: Sequence[str]) -> str:

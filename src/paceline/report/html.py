@@ -137,7 +137,7 @@ def _table(table: Table) -> str:
         f"<tbody>{rows}</tbody></table></div>"
         f'{note}<p class="files">{files}</p>'
     )
-    title = f"<h3>{escape(table.title)}</h3>{_labels(table.labels)}"
+    title = f"<h3>{escape(table.title)}</h3>{_labels(table.labels)}" if table.title else ""
     if table.frame.height > _LONG_TABLE:
         opener = f"<summary>{escape(table.title)} ({table.frame.height} rows)</summary>"
         return f'<details id="table-{name}">{opener}{shown}</details>'

@@ -14,16 +14,23 @@ from paceline.stored import StoredRun
 
 
 def page_of(
-    runs: Sequence[StoredRun], *, title: str | None = None, notes: Sequence[str] = ()
+    runs: Sequence[StoredRun],
+    *,
+    title: str | None = None,
+    notes: Sequence[str] = (),
+    beside: Sequence[Exhibit] = (),
 ) -> Page:
-    """Make the page about some runs. `notes` say how they came about: what was tuned or varied."""
+    """Make the page about some runs.
+
+    `notes`, and what is shown `beside` them, say how the runs came about: what was tuned or varied.
+    """
     sides = sides_of(runs)
     stick = yardstick(sides)
     labels = _labels(runs)
     gallery = Gallery(sides, stick, labels)
     sections = (
-        Section(title="The comparison", items=(tables.comparison(sides, stick, labels),)),
-        _section("How these runs were made", notes),
+        Section(title="Results", items=(tables.comparison(sides, stick, labels),)),
+        _section("How these runs were made", notes, *beside),
         _section("Time and speed", (), gallery.time_to_level(), gallery.speed_up()),
         _section("Learning", (), *gallery.loss(), gallery.accuracy()),
         _section("Speed over time", (), gallery.speed()),

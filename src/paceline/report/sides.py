@@ -77,13 +77,15 @@ class Side:
 
 
 def sides_of(runs: Iterable[StoredRun]) -> list[Side]:
-    """Group runs by what was asked for, in the order of their first run."""
+    """Group runs by what was asked for: strategies in the order they came, their sides together."""
     groups: dict[str, list[StoredRun]] = {}
     for run in runs:
         groups.setdefault(repr(sorted(run.settings.items(), key=str)), []).append(run)
     firsts = [group[0] for group in groups.values()]
     told = [key for key in _ALWAYS_TOLD if key in differing(firsts)]
-    return [_side(group, firsts, told) for group in groups.values()]
+    sides = [_side(group, firsts, told) for group in groups.values()]
+    came = list(dict.fromkeys(side.strategy for side in sides))
+    return sorted(sides, key=lambda side: came.index(side.strategy))
 
 
 def differing(runs: Sequence[StoredRun]) -> list[str]:

@@ -39,11 +39,20 @@ class Place:
     open_channel: Callable[[], Channel]
     address: str = "127.0.0.1"
     """Where other nodes reach this one."""
+    checks_gradients: bool = True
+    """Whether gradients may be other than finite; those of replayed compute are made up."""
 
     @cached_property
     def channel(self) -> Channel:
         """Messages to and from the other seats, by name: `worker0`, `server0`."""
         return self.open_channel()
+
+    def counted(self) -> Mapping[str, int]:
+        """Give what the channel has counted, if anybody opened it."""
+        if "channel" not in self.__dict__:
+            return {}
+        channel = self.channel
+        return {"dropped_frames": channel.dropped, "rejected_peers": channel.rejected}
 
     def close(self) -> None:
         """Close the channel, if anybody opened it."""
@@ -104,9 +113,10 @@ class Member(ABC):
         """Give what this worker has counted, for its totals.
 
         Known are `sent_bytes` and `received_bytes` (values to and from other seats), `refused`
-        (gradients that were not finite), `staleness` (how many updates had which), `times_last`
-        and `late_s` (how it came to synchronous updates), `hidden_s` (how long gradients
-        travelled while it computed) and `buckets` (see `results.BucketTotals`).
+        (gradients that were not finite), `staleness` (how many updates had which), `times_last`,
+        `late_s` and `wait_s` (how it came to synchronous updates, and waited for others), `apply_s`
+        (how long it applied updates itself), `hidden_s` (how long gradients travelled while it
+        computed) and `buckets` (see `results.BucketTotals`).
         """
         return {}
 
@@ -160,6 +170,16 @@ class Strategy(Description, ABC):
         return False
 
     @property
+    def connects_itself(self) -> bool:
+        """Whether it has connections of its own beside the channel, which nobody encrypts."""
+        return False
+
+    @property
+    def needs_autograd(self) -> bool:
+        """Whether it sees gradients only inside of torch's own back-propagation."""
+        return False
+
+    @property
     def imports(self) -> tuple[str, ...]:
         """Modules that take long to import: a cluster that forks imports them once for all."""
         return ()
@@ -168,6 +188,11 @@ class Strategy(Description, ABC):
     def num_servers(self) -> int:
         """How many server seats it wants."""
         return 0
+
+    @property
+    def servers_apart(self) -> bool:
+        """Whether servers want nodes of their own, where a cluster has several."""
+        return False
 
     def meaning(self, num_workers: int) -> str:
         """Say in a few words what was computed; printed with every result."""

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, final
 
+from paceline import linux
 from paceline.comm.allreduce.base import AllReduce
 from paceline.comm.allreduce.hierarchical import HierarchicalAllReduce
 from paceline.comm.allreduce.ring import RingAllReduce
@@ -114,6 +115,7 @@ def _fork(ranks: _Ranks, rank: int, body: Body) -> tuple[int, Line]:
         import torch
 
         torch.set_num_threads(1)
+        linux.keep_freed_memory()
         line.send("answer", value=body(ranks.make(rank, line)))
         line.wait("finish")
         code = 0

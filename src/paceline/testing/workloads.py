@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from abc import ABC
-from typing import TYPE_CHECKING, ClassVar, Literal, final
+from collections.abc import Iterator
+from math import isqrt
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, final
 
-from paceline.description import Count
+from annotated_types import Ge
+
+from paceline.description import Bytes, Count, NotNegativeInt
+from paceline.optim import Optimizer, Sgd
 from paceline.workloads.base import Batch, Data, Split, Tensors, Workload
+from paceline.workloads.order import Order
 
 if TYPE_CHECKING:
     import torch
@@ -69,3 +76,97 @@ class Poisoned(_Points):
                 os.kill(os.getpid(), signal.SIGKILL)
             raise RuntimeError("a poisoned row")
         return super().loss(model, batch)
+
+
+_Milliseconds = Annotated[float, Ge(0)]
+
+
+@final
+class Burdened(Workload):
+    """A stack of layers of any size whose steps take as long as they are told to.
+
+    Time is spent asleep, as on a device of the worker's own: it takes no processor from others, so
+    a small machine can carry several. What is slow is really slow, for one worker or for all.
+    """
+
+    default_optimizer: ClassVar[Optimizer] = Sgd(lr=0.001)
+    default_batch: ClassVar[int] = 8
+    most_threads: ClassVar[int | None] = 1
+
+    bytes: Bytes = 40_000
+    layers: Count = 4
+    load_ms: _Milliseconds = 0.0
+    """How long each worker takes for a batch."""
+    compute_ms: _Milliseconds = 0.0
+    """How long the backward pass of a row takes, more than its arithmetic."""
+    slow_rank: NotNegativeInt = 0
+    slow_load_ms: _Milliseconds = 0.0
+    """How much longer that worker takes for a batch."""
+    slow_backward_ms: _Milliseconds = 0.0
+    """How much longer its backward pass takes."""
+    rows: Count = 4096
+
+    def model(self) -> nn.Module:
+        from paceline.workloads.nets.synthetic import Stack
+
+        return Stack(self._num_values, self.layers, self._width, min(10, self._width))
+
+    @property
+    def _num_values(self) -> int:
+        return self.bytes // 4
+
+    @property
+    def _width(self) -> int:
+        return isqrt(self._num_values // self.layers)
+
+    def data(self, split: Split, dtype: torch.dtype) -> Data:
+        import torch
+
+        generator = torch.Generator().manual_seed(int(split == "test"))
+        inputs = torch.randn(self.rows, self._width, generator=generator, dtype=dtype)
+        classes = inputs[:, : min(10, self._width)].argmax(1)
+        return _Delayed(self, Tensors(inputs, classes, origin=f"generated rows ({self.rows:,})"))
+
+    def num_rows(self) -> int:
+        return self.rows
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        loss = super().loss(model, batch[:2])
+        if len(batch) == 2:  # an evaluation
+            return loss
+        seconds = batch[2].item()
+        if seconds and loss.requires_grad:
+            loss.register_hook(lambda _: time.sleep(seconds))  # type: ignore[no-untyped-call]
+        return loss
+
+    def metrics(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        return super().metrics(model, batch[:2])
+
+
+@final
+class _Delayed(Data):
+    """Rows that come late, with a last column that says how long the backward pass is to take."""
+
+    def __init__(self, workload: Burdened, rows: Tensors) -> None:
+        self._workload = workload
+        self._rows = rows
+        self.origin = rows.origin
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def take(self, rows: Tensor) -> Batch:
+        return self._rows.take(rows)
+
+    def batches(self, order: Order, rank: int) -> Iterator[Batch]:
+        import torch
+
+        workload = self._workload
+        is_slow = rank == workload.slow_rank
+        load_s = (workload.load_ms + is_slow * workload.slow_load_ms) / 1e3
+        backward_ms = workload.compute_ms * order.batch + is_slow * workload.slow_backward_ms
+        backward_s = torch.tensor(backward_ms / 1e3)
+        for rows in order.batches(rank):
+            if load_s:
+                time.sleep(load_s)
+            yield [*self._rows.take(rows), backward_s]

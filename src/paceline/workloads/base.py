@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -74,6 +75,28 @@ class Tensors(Data):
 
     def take(self, rows: Tensor) -> Batch:
         return [column.index_select(0, rows) for column in self.columns]
+
+
+@final
+class Unread(Data):
+    """The rows of a workload as replayed compute takes them: counted, but never read."""
+
+    origin = "none: replayed compute reads no data"
+
+    def __init__(self, workload: Workload, num_rows: int) -> None:
+        self._workload = workload
+        self._num_rows = num_rows
+
+    def __len__(self) -> int:
+        return self._num_rows
+
+    def take(self, rows: Tensor) -> Batch:
+        del rows
+        return self._workload.example()
+
+    def batches(self, order: Order, rank: int) -> Iterator[Batch]:
+        del order, rank
+        return itertools.repeat(())
 
 
 class Workload(Description, ABC):

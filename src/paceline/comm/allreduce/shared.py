@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-import os
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, final
 
+import numpy as np
+
 from paceline.comm.allreduce.base import AllReduce, slice_of
+from paceline.comm.patience import Patience
 from paceline.comm.shared import Host, tensor_in
 from paceline.linux import Futex
 
@@ -31,8 +33,6 @@ SLOT_BYTES: Final = 1 << 22
 _SMALL_BYTES: Final = 1 << 17
 # A slice is added up in blocks that stay in the processor's cache between reading and writing.
 _BLOCK_BYTES: Final = 1 << 17
-# Others are often about to arrive: let them have the processor a few times before sleeping.
-_YIELDS: Final = 300
 # How long a rank sleeps before it looks whether the run goes on.
 _PATIENCE_MS: Final = 20
 
@@ -50,6 +50,8 @@ class SharedAllReduce(AllReduce):
         self._memories: list[mmap.mmap] = []
         self._room: list[Tensor] = []
         self._parity = 0
+        self._small: _Small | None = None
+        self._small_dtypes = _numpys_dtypes()
 
     def _open(self) -> None:
         """Map the others' arenas: each sizes its own when it is made."""
@@ -78,7 +80,7 @@ class SharedAllReduce(AllReduce):
         share = values.nbytes * (self.num_ranks - 1) // self.num_ranks
         self.sent_bytes += 2 * share
         self.received_bytes += 2 * share
-        if values.nbytes <= _SMALL_BYTES:
+        if values.nbytes <= _SMALL_BYTES and values.dtype in self._small_dtypes:
             self._reduce_small(values, divisor)
         elif self._room and _lies_within(values, self._room[self.rank]):
             self._reduce_in_place(values, divisor)
@@ -93,14 +95,14 @@ class SharedAllReduce(AllReduce):
         return self._slots(self._parity, values.numel(), values.dtype)
 
     def _reduce_small(self, values: Tensor, divisor: int) -> None:
-        slots = self._next_slots(values)
-        slots[self.rank].copy_(values)
+        small = self._small
+        if small is None or small.values is not values:
+            both = [self._slots(each, values.numel(), values.dtype) for each in (0, 1)]
+            small = self._small = _Small(values, both, self.rank)
+        self._parity ^= 1
+        small.lay_out(self._parity)
         self._phases.meet()
-        values.copy_(slots[0]).add_(slots[1])
-        for slot in slots[2:]:
-            values.add_(slot)
-        if divisor > 1:
-            values.div_(divisor)
+        small.add_up(self._parity, divisor)
 
     def _reduce_piece(self, piece: Tensor, divisor: int) -> None:
         slots = self._next_slots(piece)
@@ -134,6 +136,40 @@ class SharedAllReduce(AllReduce):
         return [rank for rank in range(self.num_ranks) if rank != self.rank]
 
 
+@final
+class _Small:
+    """The way of one small tensor, which is often the same step after step.
+
+    It goes through numpy: what a call into torch takes before it begins is more than adding up
+    so few values.
+    """
+
+    def __init__(self, values: Tensor, both: list[list[Tensor]], rank: int) -> None:
+        """`both` are the two slots of every rank."""
+        self.values = values
+        self._own = values.detach().numpy()
+        self._slots = [[slot.numpy() for slot in slots] for slots in both]
+        self._rank = rank
+
+    def lay_out(self, parity: int) -> None:
+        np.copyto(self._slots[parity][self._rank], self._own)
+
+    def add_up(self, parity: int, divisor: int) -> None:
+        own, (first, second, *others) = self._own, self._slots[parity]
+        with np.errstate(all="ignore"):  # what is not finite is the caller's to judge
+            np.add(first, second, out=own)
+            for other in others:
+                np.add(own, other, out=own)
+            if divisor > 1:
+                np.divide(own, divisor, out=own)
+
+
+def _numpys_dtypes() -> frozenset[torch.dtype]:
+    import torch
+
+    return frozenset({torch.float16, torch.float32, torch.float64, torch.int64})
+
+
 def _add_up(total: Tensor, others: list[Tensor], divisor: int) -> None:
     for other in others:
         total.add_(other)
@@ -156,6 +192,7 @@ class _Phases:
         self._words = [memoryview(memory)[:8].cast("q") for memory in memories]
         self._sleepers = [Futex(_address_of(memory), _PATIENCE_MS) for memory in memories]
         self._others = [each for each in range(len(memories)) if each != rank]
+        self._patience = Patience()
         self._number = 0
 
     def meet(self) -> None:
@@ -170,10 +207,8 @@ class _Phases:
 
     def _wait_for(self, other: int, number: int) -> None:
         word = self._words[other]
-        for _ in range(_YIELDS):
-            os.sched_yield()
-            if word[0] >= number:
-                return
+        if self._patience.await_word(word, 0, number):
+            return
         while (seen := word[0]) < number:
             if not self._sleepers[other].wait(seen):
                 self._host.check()

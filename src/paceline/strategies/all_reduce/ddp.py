@@ -6,7 +6,6 @@ arrives, and sends along with the last one what this worker has to say to the ot
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final, final
@@ -15,6 +14,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from paceline.finite import are_finite
 from paceline.optim import Update
 from paceline.strategies.all_reduce.slots import Slots
 from paceline.strategies.all_reduce.timing import Timing
@@ -61,12 +61,14 @@ class DdpMember(Member):
     def exchange(self, *, last: bool) -> bool:
         del last
         must_stop = self._slots.read(self._exchange.finish())
+        began_ns = perf_counter_ns()
         self.global_steps += 1
         gradients = self.replica.gradients
-        if math.isfinite(gradients.sum().item()):
+        if are_finite(gradients.numpy()):
             self._update.apply(gradients, self.global_steps)
         else:
             self._num_refused += 1
+        self._exchange.timing.applied(began_ns)
         return must_stop
 
     def take_waited_ns(self) -> int:
@@ -80,6 +82,7 @@ class DdpMember(Member):
             "refused": self._num_refused,
             "times_last": self._slots.times_last,
             "late_s": self._slots.late_s,
+            "wait_s": self._slots.wait_s,
             **self._exchange.timing.table(),
         }
 

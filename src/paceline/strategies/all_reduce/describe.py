@@ -60,6 +60,14 @@ class Ddp(Averaging):
         return True
 
     @property
+    def connects_itself(self) -> bool:
+        return True
+
+    @property
+    def needs_autograd(self) -> bool:
+        return True
+
+    @property
     def imports(self) -> tuple[str, ...]:
         return ("paceline.strategies.all_reduce.ddp", "torch._dynamo")
 

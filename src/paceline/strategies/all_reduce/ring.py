@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
+from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, final
 
 from paceline.comm.allreduce.base import AllReduce
 from paceline.comm.allreduce.overlapped import Overlapped
 from paceline.comm.allreduce.ring import RingAllReduce
 from paceline.comm.allreduce.shared import SharedAllReduce
+from paceline.finite import are_finite
 from paceline.optim import Update
 from paceline.strategies.all_reduce.buckets import Departures, cut
 from paceline.strategies.all_reduce.equality import check_equal
@@ -36,6 +37,7 @@ class RingMember(Member):
         values = self._all_reduce.allocate(first + count, dtype)
         self._slots.lie_in(values)
         replica.move_to(parameters=replica.parameters, gradients=values[first:])
+        self._gradients = replica.gradients.numpy()
         buckets = cut(replica, bucket_bytes)
         self._stretches = [values[first + e.start : first + e.stop] for e in buckets]
         # The last holds the first layers and leaves at the end of a step, and so the slots too.
@@ -45,6 +47,7 @@ class RingMember(Member):
         self._overlapped = Overlapped(self._all_reduce)
         self._timing = Timing()
         self._update = Update(place.optimizer, replica.parameters)
+        self._checks = place.checks_gradients
         self._num_refused = 0
         # All start from the same values, whatever each process drew.
         self._all_reduce.broadcast(replica.parameters)
@@ -75,12 +78,13 @@ class RingMember(Member):
 
     def _apply(self) -> None:
         """Update the parameters; a mean that is not finite is refused, by all alike."""
+        began_ns = perf_counter_ns()
         self.global_steps += 1
-        gradients = self.replica.gradients
-        if math.isfinite(gradients.sum().item()):
-            self._update.apply(gradients, self.global_steps)
+        if not self._checks or are_finite(self._gradients):
+            self._update.apply(self.replica.gradients, self.global_steps)
         else:
             self._num_refused += 1
+        self._timing.applied(began_ns)
 
     def _agree_on_order(self) -> None:
         """Let buckets leave from now on in the order in which rank 0 saw them finished."""
@@ -97,6 +101,7 @@ class RingMember(Member):
             "refused": self._num_refused,
             "times_last": self._slots.times_last,
             "late_s": self._slots.late_s,
+            "wait_s": self._slots.wait_s,
             **self._timing.table(),
         }
 

@@ -26,6 +26,7 @@ class Slots:
         self._num_used = num_ranks + 1
         self._waited_s = 0.0
         self.late_s = 0.0
+        self.wait_s = 0.0
         self.times_last = 0
 
     def num_values(self, item_bytes: int) -> int:
@@ -48,10 +49,11 @@ class Slots:
     def read(self, waited_s: float) -> bool:
         """Take note of what all said; returns whether to stop. `waited_s` is said next time."""
         stops, *waits = self._values.tolist()
-        longest, mine = max(waits), waits[self._rank]
+        longest, shortest, mine = max(waits), min(waits), waits[self._rank]
         if longest > 0:
             # Values are means over the ranks, and all but one of a slot are zero.
             self.late_s += (longest - mine) * self._num_ranks
-            self.times_last += mine == min(waits)
+            self.wait_s += (mine - shortest) * self._num_ranks
+            self.times_last += mine == shortest
         self._waited_s = waited_s
         return bool(stops > 0)

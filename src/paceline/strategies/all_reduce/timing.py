@@ -29,6 +29,7 @@ class Timing:
         self._began_ns = 0
         self._arrived_ns = 0
         self.hidden_ns = 0
+        self.apply_ns = 0
 
     def begin(self) -> None:
         """A step begins."""
@@ -50,6 +51,10 @@ class Timing:
         sums.wait_ns += max(0, ended_ns - max(began_ns, arrived_ns))
         self.hidden_ns += max(0, min(ended_ns, arrived_ns) - began_ns)
 
+    def applied(self, began_ns: int) -> None:
+        """The update that began then is applied."""
+        self.apply_ns += perf_counter_ns() - began_ns
+
     def since_arrival_s(self) -> float:
         """For how long the worker has been waiting."""
         return (perf_counter_ns() - self._arrived_ns) / 1e9
@@ -65,4 +70,8 @@ class Timing:
             }
             for _, each in sorted(self._sums.items())
         ]
-        return {"hidden_s": self.hidden_ns / 1e9, "buckets": buckets}
+        return {
+            "apply_s": self.apply_ns / 1e9,
+            "hidden_s": self.hidden_ns / 1e9,
+            "buckets": buckets,
+        }

@@ -158,10 +158,12 @@ class Average(Application):
         present = [gradient for _, gradient in by_rank if gradient is not None]
         if present:
             total = present[0]
-            for gradient in present[1:]:
-                total.add_(gradient)
             if len(present) > 1:
+                began_ns = monotonic_ns()
+                for gradient in present[1:]:
+                    total.add_(gradient)
                 total.div_(len(present))
+                keep.tally.apply_ns += monotonic_ns() - began_ns
             keep.apply(chunk, total, keep.version + 1)
         if self._touched and self._num_open == 1:
             keep.apply_rows(*self._joined_rows(len(present)), keep.version + 1)
@@ -200,11 +202,12 @@ class Average(Application):
         self._is_closed = [False] * len(keep.chunks)
 
     def _note_arrivals(self) -> None:
-        first_ns = min(self._arrived_ns)
+        tally = self.keep.tally
+        first_ns, last_ns = min(self._arrived_ns), max(self._arrived_ns)
         for worker, arrived_ns in zip(self._members, self._arrived_ns, strict=True):
-            self.keep.tally.late_ns[worker] += arrived_ns - first_ns
-        latest = max(range(len(self._members)), key=self._arrived_ns.__getitem__)
-        self.keep.tally.last[self._members[latest]] += 1
+            tally.late_ns[worker] += arrived_ns - first_ns
+            tally.wait_ns[worker] += last_ns - arrived_ns
+        tally.last[self._members[self._arrived_ns.index(last_ns)]] += 1
 
     def _answer_late(self, arrival: Arrival) -> None:
         """Answer a push that was dropped: at once, or when the chunk it waits for is closed."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
-from typing import Any, final
+from typing import Any, Literal, final
 
 from paceline.description import Bytes, Count, NotNegativeInt
 from paceline.errors import Problem
@@ -19,12 +19,18 @@ class ParameterServer(Strategy, ABC):
     """Over how many servers the parameters are split, in equal parts."""
     chunk_bytes: Bytes = 1 << 20
     """A push travels and is applied in pieces of this size."""
+    placement: Literal["beside", "separate"] = "beside"
+    """Where a cluster has several nodes: whether a server sits beside a worker, or by itself."""
     sparse: bool = True
     """Whether only the rows of a table that a batch touches travel, or the whole table."""
 
     @property
     def num_servers(self) -> int:
         return self.servers
+
+    @property
+    def servers_apart(self) -> bool:
+        return self.placement == "separate"
 
     @property
     def fetches_ahead(self) -> bool:

@@ -24,11 +24,14 @@ class Tally:
     dropped: int = 0
     refused: int = 0
     apply_ns: int = 0
-    queue_ns: int = 0
+    queue_ns: Counter[int] = field(default_factory=Counter)
+    """For how long each worker's pushes waited before they were looked at."""
     last: Counter[int] = field(default_factory=Counter)
     """How often each worker was the last to arrive at a synchronous update."""
     late_ns: Counter[int] = field(default_factory=Counter)
     """By how much each worker arrived after the first, in all."""
+    wait_ns: Counter[int] = field(default_factory=Counter)
+    """For how long each worker waited for the last to arrive, in all."""
 
     def table(self) -> dict[str, Any]:
         """Give all as plain values."""
@@ -37,10 +40,16 @@ class Tally:
             "dropped": self.dropped,
             "refused": self.refused,
             "apply_s": self.apply_ns / 1e9,
-            "queue_s": self.queue_ns / 1e9 if self.queue_ns else None,
+            "queue_s": self.queue_ns.total() / 1e9 if self.queue_ns else None,
             "last_arrivals": {f"worker{rank}": count for rank, count in sorted(self.last.items())},
-            "late_s": {f"worker{rank}": ns / 1e9 for rank, ns in sorted(self.late_ns.items())},
+            "late_by_worker_s": _seconds(self.late_ns),
+            "wait_by_worker_s": _seconds(self.wait_ns),
+            "queue_by_worker_s": _seconds(self.queue_ns),
         }
+
+
+def _seconds(by_rank: Counter[int]) -> dict[str, float]:
+    return {f"worker{rank}": ns / 1e9 for rank, ns in sorted(by_rank.items())}
 
 
 @final
@@ -97,4 +106,4 @@ class Keep:
     def note_push(self, arrival: Arrival) -> None:
         """Note how long a push waited before its first chunk was looked at."""
         if arrival.sent_ns:
-            self.tally.queue_ns += monotonic_ns() - arrival.sent_ns
+            self.tally.queue_ns[arrival.worker] += monotonic_ns() - arrival.sent_ns

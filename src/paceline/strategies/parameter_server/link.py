@@ -95,6 +95,8 @@ class WorkerLink(ABC):
 class ServerLink(ABC):
     """A server's end. Used by one thread."""
 
+    busy_ns: int = 0
+    """For how long it has not waited for anybody, in all."""
     changes: memoryview[int] | list[int]
     """For each chunk a number to be raised before its parameters are changed, and after: odd while
     they change. Whoever reads them meanwhile can so tell that it must read again."""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping
+from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
+from paceline.finite import are_finite
 from paceline.strategies.base import Member, Place
 from paceline.strategies.parameter_server.cuts import Chunk, chunks_of, server_part
 from paceline.strategies.parameter_server.link import LAST, PULL, REFUSED, WAIT, Touched, WorkerLink
@@ -33,9 +35,11 @@ class PsMember(Member):
         self.fetches_ahead = prefetch and place.host is None
         self.starts = place.rank < rules.num_starters(place.num_workers, place.most_steps)
         self.global_steps: int = 0
+        self._checks = place.checks_gradients
         self._num_refused = 0
         self._staleness: Counter[int] = Counter()
         self._must_wait = False
+        self._held_ns = 0
         self._rows: Tensor | None = None
         self._link = _link(place, chunk_bytes, rules)  # which may move the replica
         self._gradients = self.replica.gradients.numpy()
@@ -44,11 +48,13 @@ class PsMember(Member):
         del last
         if self._must_wait:
             self._must_wait = False
+            began_ns = monotonic_ns()
             self.global_steps = self._link.await_release().version
+            self._held_ns += monotonic_ns() - began_ns
 
     def exchange(self, *, last: bool) -> bool:
         flags = LAST if last else 0
-        if not self._is_finite():
+        if self._checks and not are_finite(self._gradients):
             flags |= REFUSED
         touched = self._touched()
         if touched is not None and not math.isfinite(touched.gradients.sum().item()):
@@ -60,16 +66,6 @@ class PsMember(Member):
         self.global_steps = answer.version
         self._must_wait = bool(answer.flags & WAIT)
         return bool(answer.flags & LAST)
-
-    def _is_finite(self) -> bool:
-        """Whether the gradients can be applied; so large that their squares overflow, they cannot.
-
-        One product is far cheaper than looking at each value, and numpy's than torch's.
-        """
-        try:
-            return math.isfinite(self._gradients.dot(self._gradients))
-        except RuntimeWarning:  # numpy's word for an overflow, where warnings are errors
-            return False
 
     def pull(self, rows: Tensor) -> None:
         assert self.replica.table is not None
@@ -101,6 +97,7 @@ class PsMember(Member):
             "sent_bytes": self._link.sent_bytes,
             "received_bytes": self._link.received_bytes,
             "refused": self._num_refused,
+            "held_s": self._held_ns / 1e9,
             "staleness": {str(key): count for key, count in sorted(self._staleness.items())},
         }
 

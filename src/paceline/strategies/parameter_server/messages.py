@@ -8,6 +8,7 @@ and that many chunks a worker.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from time import monotonic_ns
 from typing import TYPE_CHECKING, Final, final
 
 import torch
@@ -205,6 +206,7 @@ class MessageServerLink(ServerLink):
     def arrivals(self) -> Iterator[Arrival]:
         while True:
             message = self._channel.receive()
+            came_ns = monotonic_ns()
             flags = unpack(message.tag)[2]
             if flags & ROWS and flags & PUSHED:
                 is_ours = self._keep_rows(message)
@@ -214,6 +216,7 @@ class MessageServerLink(ServerLink):
                 if arrival is not None:
                     yield arrival
             self._channel.dropped += not is_ours
+            self.busy_ns += monotonic_ns() - came_ns
 
     def _keep_rows(self, message: Message) -> bool:
         """Keep a push's rows, then their gradients, until its last chunk comes."""

@@ -61,7 +61,8 @@ class Server:
                     pull(arrival)
                 else:
                     take(arrival)
-        return self.application.keep.tally.table()
+        busy_s = self._link.busy_ns / 1e9
+        return {**self.application.keep.tally.table(), "busy_s": busy_s}
 
 
 def _row_update(place: Place, link: ServerLink) -> Update | None:

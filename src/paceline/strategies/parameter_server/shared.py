@@ -28,6 +28,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import torch
 
+from paceline.comm.patience import Patience
 from paceline.comm.shared import Host, tensor_in
 from paceline.replica import Replica
 from paceline.strategies.base import Place
@@ -146,6 +147,7 @@ class SharedWorkerLink(WorkerLink):
         self._rows, self._row_gradients = _row_area(memory, layout, dtype)
         self._servers: list[_Kept] = []
         self._words = _words(memory)
+        self._patience = Patience()
         self._number = 0
         self._num_bytes = replica.parameters.nbytes
         self._versions = [0] * place.num_servers
@@ -168,20 +170,25 @@ class SharedWorkerLink(WorkerLink):
         copied = []
         for server, place in zip(self._servers, self._places, strict=True):
             copied.append(0 if self._exact else self._copy(server, place))
-            while words[place + _ANSWERED] < self._number:
-                self._host.wait()
+            self._await(place + _ANSWERED, self._number)
         return self._answer(copied)
+
+    def _await(self, word: int, number: int) -> None:
+        """Wait until a word is at least so large."""
+        words = self._words
+        if self._patience.await_word(words, word, number):
+            return
+        while words[word] < number:
+            self._host.wait()
 
     def _copy(self, server: _Kept, place: int) -> int:
         """Copy a server's chunks as it answers them; returns a version they are no older than."""
-        words, wait = self._words, self._host.wait
+        words = self._words
         num_taken, num_chunks = 0, server.num_chunks
-        while words[place + _CHUNKS] == 0:
-            wait()
+        self._await(place + _CHUNKS, 1)
         version: int = server.version[0]
         while num_taken < num_chunks:
-            while words[place + _CHUNKS] == num_taken:
-                wait()
+            self._await(place + _CHUNKS, num_taken + 1)
             for index in range(num_taken, words[place + _CHUNKS]):
                 server.copy(index)
                 num_taken += 1
@@ -320,10 +327,12 @@ class SharedServerLink(ServerLink):
         self._host.wait()
         self._open_arenas()
         while True:
+            woken_ns = monotonic_ns()
             for worker, words in enumerate(self._words):
                 if words[_PUSH] != self._seen[worker]:
                     self._seen[worker] += 1
                     yield from self._push(worker, words[_FLAGS])
+            self.busy_ns += monotonic_ns() - woken_ns
             self._host.wait()
 
     def _push(self, worker: int, flags: int) -> Iterator[Arrival]:

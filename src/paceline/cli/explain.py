@@ -1,0 +1,181 @@
+"""`paceline explain`: where a run's time went, how full things were, and what to try next."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final
+
+import typer
+
+from paceline.cli.stored import AsJson, Out, result_of
+from paceline.errors import StoreError
+
+if TYPE_CHECKING:
+    from rich.console import Console, RenderableType
+
+    from paceline.results import Result, WorkerTotals
+    from paceline.verdict.parts import Parts
+    from paceline.verdict.resources import Resource
+
+# Letter and colour of each part: a bar must be readable without colours too.
+_PARTS: Final = {
+    "load_s": ("L", "cyan", "load"),
+    "compute_s": ("C", "green", "compute"),
+    "wait_s": (".", "bright_black", "wait for the slowest"),
+    "transfer_s": ("=", "magenta", "send and receive"),
+    "queue_s": ("Q", "red", "queue at a server"),
+    "apply_s": ("A", "blue", "apply"),
+    "other_s": ("o", "white", "other"),
+}
+_BAR: Final = 48
+_GAUGE: Final = 30
+
+
+def explain(
+    run: Annotated[str, typer.Argument(help="A run's folder, part of its name, or `last`.")],
+    out: Out = Path("runs"),
+    json_: AsJson = False,
+) -> None:
+    """Say what held a run up: a step's parts for each worker, how full things were, what to try."""
+    from paceline.cli.tables import wide_console
+    from paceline.runs import find_run
+
+    found = find_run(run, out)
+    result = result_of(found)
+    if result is None or isinstance(result, str):
+        raise StoreError(f"{found.path}: {result or 'still running; wait until it is over'}")
+    if json_:
+        print(json.dumps(_table(result)))  # noqa: T201
+        return
+    _print(result, wide_console())
+
+
+def _table(result: Result) -> dict[str, Any]:
+    """All of it as plain values."""
+    from paceline.verdict import all_parts, judge, suggestions_for
+    from paceline.verdict.resources import resources_of
+
+    verdict = judge(result)
+    return {
+        "run": result.run,
+        "verdict": None if verdict is None else dataclasses.asdict(verdict),
+        "parts": {name: dataclasses.asdict(each) for name, each in all_parts(result).items()},
+        "resources": [dataclasses.asdict(each) for each in resources_of(result)],
+        "suggestions": [dataclasses.asdict(each) for each in suggestions_for(result)],
+    }
+
+
+def _print(result: Result, console: Console) -> None:
+    from rich.markup import escape
+
+    from paceline.cli.tables import short, with_origin
+    from paceline.verdict import all_parts, judge, suggestions_for
+    from paceline.verdict.resources import resources_of
+
+    workload = with_origin(short(result.workload), result.data)
+    title = " · ".join((workload, short(result.strategy), short(result.cluster)))
+    console.print(f"[bold]{escape(title)}[/] ({escape(result.meaning)}; batch {result.batch_size})")
+    if result.status != "finished":
+        console.print(f"[red]{result.status}[/]: {escape(str(result.reason))}")
+    parts = all_parts(result)
+    if parts:
+        console.print("\n[bold]A step of each worker[/]")
+        console.print(_steps(result, parts))
+        console.print(_legend(parts))
+        console.print(_shares(result, parts))
+    resources = resources_of(result)
+    if resources:
+        console.print("\n[bold]How full things were[/]")
+        console.print(_gauges(resources))
+    verdict = judge(result)
+    console.print("\n[bold]Verdict[/]")
+    console.print(escape(verdict.sentence if verdict else _why_none(result)))
+    tips = suggestions_for(result)
+    if tips:
+        console.print("\n[bold]What to try next[/]")
+        for tip in tips:
+            console.print(f"{tip.gain:4.2f} x  {escape(tip.advice)}")
+
+
+def _why_none(result: Result) -> str:
+    steps = min((each.worker_steps for each in result.workers), default=0)
+    if any(each.compute_s is None for each in result.workers) and steps:
+        return "none: the run kept no rows (record.steps=false), so nobody knows where time went"
+    return f"none: {steps} steps of each worker are too few to tell"
+
+
+def _steps(result: Result, parts: dict[str, Parts]) -> RenderableType:
+    """One bar a worker, as long as its step is against the longest of all."""
+    from rich.table import Table
+    from rich.text import Text
+
+    steps = {worker.name: max(1, worker.worker_steps) for worker in result.workers}
+    longest_s = max(each.total_s / steps[name] for name, each in parts.items())
+    table = Table.grid(padding=(0, 1))
+    for name, each in parts.items():
+        step_s = each.total_s / steps[name]
+        bar = Text()
+        width = _BAR * step_s / longest_s
+        for part, count in _cells(each, round(width)).items():
+            letter, colour, _ = _PARTS[part]
+            bar.append(letter * count, style=colour)
+        table.add_row(name, bar, f"{1e3 * step_s:,.2f} ms")
+    return table
+
+
+def _cells(parts: Parts, width: int) -> dict[str, int]:
+    """Share a bar's cells among the parts, so that rounding loses none."""
+    ends, passed_s = [], 0.0
+    for part in _PARTS:
+        passed_s += getattr(parts, part)
+        ends.append(round(width * passed_s / parts.total_s))
+    starts = [0, *ends[:-1]]
+    return dict(
+        zip(_PARTS, (end - start for start, end in zip(starts, ends, strict=True)), strict=True)
+    )
+
+
+def _legend(parts: dict[str, Parts]) -> RenderableType:
+    from rich.text import Text
+
+    legend = Text()
+    for part, (letter, colour, name) in _PARTS.items():
+        if any(getattr(each, part) > 0.005 * each.total_s for each in parts.values()):
+            legend.append(letter, style=colour).append(f" {name}  ")
+    return legend
+
+
+def _shares(result: Result, parts: dict[str, Parts]) -> RenderableType:
+    from paceline.cli.tables import plain_table
+
+    heads = [part.removesuffix("_s") for part in _PARTS]
+    table = plain_table("% of a step", *(f"{head}>" for head in heads), "hidden>")
+    workers = {worker.name: worker for worker in result.workers}
+    for name, each in parts.items():
+        shares = [f"{100 * each.share(getattr(each, part)):.1f}" for part in _PARTS]
+        table.add_row(name, *shares, _hidden(workers[name], each))
+    return table
+
+
+def _hidden(worker: WorkerTotals, parts: Parts) -> str:
+    """What of the exchange went on while it computed."""
+    return "-" if worker.hidden_s is None else f"{100 * parts.share(worker.hidden_s):.1f}"
+
+
+def _gauges(resources: list[Resource]) -> RenderableType:
+    from rich.table import Table
+
+    table = Table.grid(padding=(0, 1))
+    for each in resources:
+        used = min(1.0, each.used or 0.0)
+        bar = "" if each.used is None else f"[{'#' * round(_GAUGE * used):<{_GAUGE}}]"
+        table.add_row(each.label, _plain(bar), each.text)
+    return table
+
+
+def _plain(text: str) -> RenderableType:
+    from rich.text import Text
+
+    return Text(text)

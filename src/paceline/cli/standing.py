@@ -1,0 +1,75 @@
+"""A comparison while it goes on: one bar for the whole on a terminal, a line a run in a pipe."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.progress_bar import ProgressBar
+from rich.table import Table
+from rich.text import Text
+
+from paceline.cli.live import headline
+from paceline.cli.tables import short, wide_console
+
+if TYPE_CHECKING:
+    from paceline.compare import Standing
+
+_BAR_WIDTH = 32
+
+
+@contextlib.contextmanager
+def following() -> Iterator[Callable[[Standing], None]]:
+    """Give a function to call with how the comparison stands."""
+    console = wide_console(stderr=True)
+    if not console.is_terminal:
+        yield _Lines(console).show
+        return
+    with Live(console=console, refresh_per_second=8, transient=True) as live:
+        yield lambda standing: live.update(_panel(standing))
+
+
+class _Lines:
+    """A line when a run begins."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._told = -1
+
+    def show(self, standing: Standing) -> None:
+        if standing.done != self._told:
+            self._told = standing.done
+            self._console.print(f"{_title(standing)}{_left(standing)}", markup=False)
+
+
+def _panel(standing: Standing) -> Group:
+    top = Table.grid(padding=(0, 1))
+    bar = ProgressBar(total=1.0, completed=standing.fraction, width=_BAR_WIDTH)
+    percent = f"{100 * standing.fraction:3.0f} %{_left(standing)}"
+    top.add_row(Text(_title(standing), style="bold"), bar, percent)
+    lines: list[Any] = [top, Text(f"  {headline(standing.view)}")]
+    return Group(*lines)
+
+
+def _title(standing: Standing) -> str:
+    spec = standing.spec
+    workers = f"{spec.num_workers} worker{'s' if spec.num_workers > 1 else ''}"
+    assert spec.optimizer is not None
+    parts = (
+        f"run {min(standing.done + 1, standing.total)} of {standing.total}",
+        short(spec.workload.name),
+        short(spec.strategy.name),
+        f"{workers} x batch {spec.batch}",
+        f"lr {spec.optimizer.lr:g}",
+    )
+    return " · ".join(parts)
+
+
+def _left(standing: Standing) -> str:
+    if standing.left_s is None:
+        return ""
+    minutes, seconds = divmod(round(standing.left_s), 60)
+    return f" · {minutes} min {seconds:02} s left" if minutes else f" · {seconds} s left"

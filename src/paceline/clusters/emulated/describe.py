@@ -1,0 +1,110 @@
+"""The emulated cluster as one asks for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import field
+from functools import partial
+from typing import Final, final
+
+from paceline.attempts import attempt
+from paceline.clusters.base import Cluster, Crew, Job, Seat
+from paceline.clusters.crew import KeptCrew
+from paceline.description import Count, Duration, Positive, Rate
+from paceline.errors import Problem, SpecError
+
+_REMEDY: Final = (
+    "run as root, or allow user namespaces (`paceline doctor` says how); "
+    "the cluster `local` needs neither"
+)
+
+
+@final
+class Emulated(Cluster):
+    """Nodes on this machine, each with a network stack and a link of its own."""
+
+    nodes: Count | None = None
+    """How many; one a worker, unless given, and one a server where servers have their own."""
+    link: Rate = 1e9
+    """What a node's link carries each way: `1gbit`, `100mbit`, or bits a second."""
+    links: dict[str, Rate] = field(default_factory=dict)
+    """Links that are not as the others, by node: `cluster.links.node2=100mbit`."""
+    latency_s: Duration = 0.0
+    """How much later a packet arrives than it could: `5ms`, or seconds."""
+    cpus: Positive | dict[str, Positive] | None = None
+    """How many cores a node may use, for all or by node: `cluster.cpus.node2=0.25`."""
+    encrypt: bool = False
+    """Whether messages between nodes are encrypted, as they are between real machines."""
+
+    @property
+    def name(self) -> str:
+        return "emulated"
+
+    def seats(
+        self, num_workers: int, num_servers: int, *, servers_apart: bool = False
+    ) -> list[Seat]:
+        num_apart = num_servers if servers_apart else 0
+        num_nodes = self.nodes or num_workers + num_apart
+        num_homes = num_nodes - num_apart  # nodes that workers live on
+        homes = [f"node{index * num_homes // num_workers}" for index in range(num_workers)]
+        first = num_homes if servers_apart else 0
+        kept_on = [
+            f"node{first + index % (num_apart or num_homes)}" for index in range(num_servers)
+        ]
+        workers = [Seat("worker", index, node) for index, node in enumerate(homes)]
+        servers = [Seat("server", index, node) for index, node in enumerate(kept_on)]
+        used = dict.fromkeys(seat.node for seat in (*workers, *servers))
+        monitors = [
+            Seat("monitor", index, node) for index, node in enumerate(sorted(used, key=_number))
+        ]
+        return [*workers, *servers, *monitors]
+
+    def group_problems(
+        self, num_workers: int, num_servers: int, *, servers_apart: bool = False
+    ) -> Iterator[Problem]:
+        num_apart = num_servers if servers_apart else 0
+        num_nodes = self.nodes or num_workers + num_apart
+        if num_nodes <= num_apart:
+            reason = f"{num_apart} of them are for servers alone, and workers need one too"
+            yield Problem("cluster.nodes", self.nodes, reason)
+        if num_nodes > num_workers + num_apart:
+            reason = f"{num_workers} workers leave some of them empty"
+            yield Problem("cluster.nodes", self.nodes, reason)
+        names = tuple(f"node{index}" for index in range(num_nodes))
+        named = {"links": self.links, "cpus": self.cpus if isinstance(self.cpus, Mapping) else {}}
+        for key, table in named.items():
+            for node in sorted(table.keys() - set(names)):
+                yield Problem(f"cluster.{key}.{node}", table[node], "no such node", names)
+
+    def cores_of(self, node: str) -> float | None:
+        return self.cpus.get(node) if isinstance(self.cpus, Mapping) else self.cpus
+
+    def verify(self) -> None:
+        from paceline.clusters.emulated.network import try_out
+
+        refused = attempt(partial(try_out, 0.0))
+        if refused:
+            reason = f"this machine lets nobody make its nodes: {refused}; {_REMEDY}"
+            raise SpecError([Problem("cluster", self.name, reason)])
+        refused = attempt(partial(try_out, self.latency_s)) if self.latency_s else ""
+        if refused:
+            reason = f"this kernel cannot delay packets, having no sch_netem ({refused})"
+            raise SpecError([Problem("cluster.latency_s", self.latency_s, reason, ("0",))])
+
+    def start(self, job: Job) -> Crew:
+        names = sorted({seat.node for seat in job.seats}, key=_number)
+        nodes = [
+            {
+                "name": name,
+                "bits_per_s": self.links.get(name, self.link) / job.dilation,
+                "latency_s": self.latency_s * job.dilation,
+                "cpus": self.cores_of(name),
+            }
+            for name in names
+        ]
+        how = {"transport": "zmq-tcp", "encrypt": self.encrypt}
+        return KeptCrew(job, {**how, "nodes": nodes, "dilation": job.dilation})
+
+
+def _number(node: str) -> int:
+    return int(node.removeprefix("node"))

@@ -1,0 +1,187 @@
+"""Nodes that are network namespaces, joined by a bridge in a namespace of its own.
+
+No namespace has a name: each is held by descriptors of the process that made it, and of those it
+forks. When the last of them ends the kernel takes everything apart. Links are pairs of virtual
+interfaces, one end in the node, the other at the bridge; what leaves either end is held to the
+link's rate, so a node sends and receives at that rate, both at once.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, final
+
+from paceline import linux
+
+if TYPE_CHECKING:
+    from pyroute2 import IPRoute
+
+INTERFACE: Final = "eth0"
+"""What a node's only link is called inside the node."""
+
+_BRIDGE: Final = "bridge"
+_PREFIX: Final = 16
+# How long a link that was idle may send faster than its rate. Less would do, but then every timer
+# of the kernel that is late would cost throughput.
+_BURST_S: Final = 0.001
+_LEAST_BURST_BYTES: Final = 1 << 16
+# What waits in front of a link. Enough for the windows of several senders, so that a link that all
+# send to delays them, which is what they notice, and drops nothing, which TCP would hide.
+_QUEUE_BYTES: Final = 1 << 26
+
+
+# Rights that making namespaces and shaping links takes: numbers of bits.
+_NET_ADMIN: Final = 12
+_SYS_ADMIN: Final = 21
+
+
+def gain_rights() -> None:
+    """Be allowed to make networks: as root already is, or in a user namespace of our own."""
+    status = Path("/proc/self/status").read_text().split()
+    rights = int(status[status.index("CapEff:") + 1], 16)
+    if not (rights >> _NET_ADMIN & rights >> _SYS_ADMIN & 1):
+        linux.become_root_inside()
+
+
+@final
+@dataclass(frozen=True)
+class Link:
+    """What a node's link is asked to be."""
+
+    node: str
+    bits_per_s: float
+    latency_s: float = 0.0
+
+
+def try_out(latency_s: float) -> None:
+    """Make a network of one node; whoever calls this cannot go back to where it was."""
+    gain_rights()
+    Network([Link("node0", 1e9, latency_s)])
+
+
+@final
+@dataclass(frozen=True)
+class Node:
+    """A namespace and where it is reached."""
+
+    name: str
+    address: str
+    bits_per_s: float
+    """What its link is held to."""
+    namespace: int
+    """A descriptor."""
+    interface: int
+    """The number of its link's interface, inside."""
+    port: int
+    """The number of the interface at the other end, at the bridge."""
+
+    @contextlib.contextmanager
+    def inside(self, hub: int) -> Iterator[None]:
+        """Be in the node for a moment, and then at the bridge again."""
+        linux.setns(self.namespace, linux.CLONE_NEWNET)
+        try:
+            yield
+        finally:
+            linux.setns(hub, linux.CLONE_NEWNET)
+
+    def enter(self) -> None:
+        """Stay in the node."""
+        linux.setns(self.namespace, linux.CLONE_NEWNET)
+
+
+@final
+class Network:
+    """The bridge, and a node for each link. Whoever makes it is at the bridge from then on."""
+
+    def __init__(self, links: Sequence[Link]) -> None:
+        from pyroute2 import IPRoute
+
+        linux.unshare(linux.CLONE_NEWNET)
+        self.hub = _own_namespace()
+        self.address = _address(0)
+        with IPRoute() as route:
+            _raise_loopback(route)
+            bridge = _make_bridge(route, self.address)
+            self.nodes = {
+                link.node: self._make_node(route, bridge, number, link)
+                for number, link in enumerate(links, start=1)
+            }
+
+    def _make_node(self, route: IPRoute, bridge: int, number: int, link: Link) -> Node:
+        linux.unshare(linux.CLONE_NEWNET)
+        namespace = _own_namespace()
+        linux.setns(self.hub, linux.CLONE_NEWNET)
+        name = f"port{number}"
+        peer = {"ifname": INTERFACE, "net_ns_fd": namespace}
+        route.link("add", ifname=name, kind="veth", peer=peer)
+        (port,) = route.link_lookup(ifname=name)
+        _shape(route, port, link)
+        route.link("set", index=port, master=bridge, state="up")
+        address = _address(number)
+        interface = _set_up_inside(namespace, address, link)
+        linux.setns(self.hub, linux.CLONE_NEWNET)
+        return Node(link.node, address, link.bits_per_s, namespace, interface, port)
+
+    def close(self) -> None:
+        """Let go; what is left is held by whoever is inside."""
+        for node in self.nodes.values():
+            os.close(node.namespace)
+        os.close(self.hub)
+
+
+def _set_up_inside(namespace: int, address: str, link: Link) -> int:
+    from pyroute2 import IPRoute
+
+    linux.setns(namespace, linux.CLONE_NEWNET)
+    _silence_ipv6()
+    with IPRoute() as route:
+        _raise_loopback(route)
+        (index,) = route.link_lookup(ifname=INTERFACE)
+        _shape(route, index, link)
+        if link.latency_s:
+            delay_us = round(1e6 * link.latency_s)
+            limit = _QUEUE_BYTES // 1500
+            route.tc("add", "netem", index, "10:", parent="1:1", delay=delay_us, limit=limit)
+        route.addr("add", index=index, address=address, prefixlen=_PREFIX)
+        route.link("set", index=index, state="up")
+    return int(index)
+
+
+def _make_bridge(route: IPRoute, address: str) -> int:
+    _silence_ipv6()
+    route.link("add", ifname=_BRIDGE, kind="bridge")
+    (index,) = route.link_lookup(ifname=_BRIDGE)
+    route.addr("add", index=index, address=address, prefixlen=_PREFIX)
+    route.link("set", index=index, state="up")
+    return int(index)
+
+
+def _shape(route: IPRoute, index: int, link: Link) -> None:
+    """Hold what leaves an interface to the link's rate."""
+    bytes_per_s = link.bits_per_s / 8
+    burst = max(_LEAST_BURST_BYTES, int(bytes_per_s * _BURST_S))
+    shape: dict[str, Any] = {"rate": int(bytes_per_s), "burst": burst, "limit": _QUEUE_BYTES}
+    route.tc("add", "tbf", index, "1:", **shape)
+
+
+def _raise_loopback(route: IPRoute) -> None:
+    route.link("set", index=1, state="up")
+
+
+def _silence_ipv6() -> None:
+    """Keep the kernel from asking around for neighbours that are not there: it would be counted."""
+    for which in ("all", "default"):
+        with contextlib.suppress(OSError):
+            Path(f"/proc/sys/net/ipv6/conf/{which}/disable_ipv6").write_text("1")
+
+
+def _own_namespace() -> int:
+    return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
+
+
+def _address(number: int) -> str:
+    return f"10.77.{number // 250}.{number % 250 + 1}"

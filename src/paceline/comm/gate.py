@@ -1,0 +1,45 @@
+"""The gate of an encrypted mailbox: lets in who holds a key of this run, and nobody else.
+
+ZeroMQ asks for each connection, by its own protocol (ZAP, RFC 27), whenever a handshake happens:
+also while the seat computes. So it is answered by a thread.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Final, final
+
+import zmq
+from zmq.utils import z85
+
+_ASKED_AT: Final = "inproc://zeromq.zap.01"
+_VERSION: Final = b"1.0"
+
+
+@final
+class Gate:
+    """Knows the seats of a run by their public keys. Must be there before a mailbox is bound."""
+
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], seats: Mapping[str, bytes]) -> None:
+        self._names = {z85.decode(key): name.encode() for name, key in seats.items()}
+        self._socket = context.socket(zmq.REP)
+        self._socket.setsockopt(zmq.LINGER, 0)
+        self._socket.bind(_ASKED_AT)
+        threading.Thread(target=self._answer_all, name="gate", daemon=True).start()
+
+    def _answer_all(self) -> None:
+        """Answer until the context is terminated."""
+        try:
+            while True:
+                self._socket.send_multipart(self._answer(self._socket.recv_multipart()))
+        except zmq.ContextTerminated:
+            self._socket.close()
+
+    def _answer(self, question: list[bytes]) -> list[bytes]:
+        """Say whether a peer is one of us, and which: that becomes the `User-Id` of its frames."""
+        _, request, _, _, _, mechanism, *credentials = question
+        name = self._names.get(credentials[0]) if mechanism == b"CURVE" else None
+        if name is None:
+            return [_VERSION, request, b"400", b"not a key of this run", b"", b""]
+        return [_VERSION, request, b"200", b"", name, b""]

@@ -1,0 +1,261 @@
+"""A comparison: the same training under several strategies, in turns, nothing run twice.
+
+`sides` makes the specs, `Contest` carries them out. What they show is `paceline.report`'s to say.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import product
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Final, final
+
+from paceline import driver
+from paceline.errors import Interrupted, Problem, RunError, SpecError
+from paceline.progress import View
+from paceline.results import Result
+from paceline.spec import RunSpec
+from paceline.strategies import STRATEGIES
+from paceline.strategies.base import Strategy
+
+DEFAULT_STRATEGIES: Final = ("single", "ps-async", "ps-sync", "ring")
+DEFAULT_WORKERS: Final = 2
+# What a learning rate is multiplied by to find the best: N workers in step may want N times it.
+GRID: Final = (0.3, 1.0, 3.0, 10.0)
+# How often accuracy is looked at, so that there is a time to each level of it.
+_MOST_EVALUATIONS: Final = 20
+_FEWEST_EVALUATIONS: Final = 4
+
+Vary = Mapping[str, Sequence[Any]]
+
+
+def sides(
+    table: Mapping[str, Any],
+    strategies: Sequence[str] = DEFAULT_STRATEGIES,
+    vary: Vary | None = None,
+) -> list[RunSpec]:
+    """Make the spec of every side: each strategy with each of the varied values, none twice.
+
+    `table` is a spec as `RunSpec.from_table` takes it; fields of its strategy go to those
+    strategies that have them. A strategy that cannot have several workers gets one. All problems
+    of all sides are told at once, and the data is looked at, before anything starts.
+    """
+    vary = vary or {}
+    _check(table, strategies, vary)
+    made: list[RunSpec] = []
+    problems: dict[str, Problem] = {}
+    for values in product(*vary.values()):
+        varied = _with(table, dict(zip(vary, values, strict=True)))
+        for name in strategies:
+            try:
+                spec = _evaluated(RunSpec.from_table(_side(varied, name)))
+            except SpecError as error:
+                problems |= {str(each): each for each in error.problems}
+            else:
+                if spec not in made:
+                    made.append(spec)
+    if problems:
+        raise SpecError(problems.values())
+    for spec in made:
+        spec.check_data()
+    return made
+
+
+def tunings(spec: RunSpec) -> list[RunSpec]:
+    """Give a side with each learning rate of the grid."""
+    assert spec.optimizer is not None
+    lr = spec.optimizer.lr
+    return [
+        dataclasses.replace(
+            spec, optimizer=dataclasses.replace(spec.optimizer, lr=float(f"{lr * factor:.6g}"))
+        )
+        for factor in GRID
+    ]
+
+
+def best_tuned(results: Sequence[tuple[RunSpec, Result]]) -> RunSpec | None:
+    """Choose the run that reached its target first; without a target, the one that learnt most."""
+    finished = [(spec, each) for spec, each in results if each.status == "finished"]
+    times = [(each.seconds_to_target, spec) for spec, each in finished]
+    losses = [(_loss(each), spec) for spec, each in finished]
+    for judged in (times, losses):
+        known = [(value, spec) for value, spec in judged if value is not None]
+        if known:
+            return min(known, key=lambda each: each[0])[1]
+    return None
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Standing:
+    """How far a comparison is."""
+
+    done: int
+    total: int
+    spec: RunSpec
+    view: View
+    fraction: float
+    """Of the whole."""
+    left_s: float | None
+
+
+@final
+@dataclass
+class Contest:
+    """Carries specs out one after the other, and knows how far the whole is.
+
+    A spec that failed is not tried again. An interrupt ends the contest; what is finished is kept.
+    """
+
+    total: int
+    """How many runs there will be, so far as is known before."""
+    out: Path = driver.DEFAULT_OUT
+    watch: Callable[[Standing], None] = lambda _: None
+    results: list[tuple[RunSpec, Result]] = field(default_factory=list)
+    failures: list[tuple[RunSpec, str]] = field(default_factory=list)
+    interrupted: bool = False
+    _took_s: list[float] = field(default_factory=list)
+    _left_out: int = 0
+
+    def run(self, specs: Sequence[RunSpec], rounds: int = 1) -> None:
+        """Run every spec so many times, in turns; every other round goes backwards.
+
+        So whatever drifts on a machine, its clock or its neighbours, favours nobody.
+        """
+        for number in range(rounds):
+            for spec in specs if number % 2 == 0 else reversed(specs):
+                if self.interrupted:
+                    return
+                if any(spec == failed for failed, _ in self.failures):
+                    self._left_out += 1
+                else:
+                    self._once(spec)
+
+    def _once(self, spec: RunSpec) -> None:
+        began_s = time.monotonic()
+        try:
+            result = driver.run(
+                spec, out=self.out, watch=lambda view: self._show(spec, view, began_s)
+            )
+        except (Interrupted, KeyboardInterrupt):
+            self.interrupted = True
+            return
+        except RunError as error:
+            self.failures.append((spec, str(error)))
+            if error.result is not None:
+                self.results.append((spec, error.result))
+            return
+        self.results.append((spec, result))
+        self._took_s.append(time.monotonic() - began_s)
+
+    def _show(self, spec: RunSpec, view: View, began_s: float) -> None:
+        done = len(self._took_s) + len(self.failures) + self._left_out
+        part = view.fraction or 0.0 if view.phase == "training" else float(view.phase == "ending")
+        spent_s = time.monotonic() - began_s
+        this_s = max(spent_s, fmean(self._took_s) if self._took_s else 0.0)
+        if not self._took_s and part > 0:
+            this_s = spent_s / part
+        known = bool(self._took_s) or part > 0
+        rest = max(0, self.total - done - 1)
+        left_s = max(0.0, this_s - spent_s) + rest * this_s if known else None
+        self.watch(
+            Standing(
+                done=done,
+                total=self.total,
+                spec=spec,
+                view=view,
+                fraction=min(1.0, (done + part) / max(1, self.total)),
+                left_s=left_s,
+            )
+        )
+
+
+def _loss(result: Result) -> float | None:
+    return result.final_loss if result.test_loss is None else result.test_loss
+
+
+def _side(table: Mapping[str, Any], strategy: str) -> dict[str, Any]:
+    """The table of one side: its strategy, with those of the fields given that it has."""
+    given = _strategy_fields(table)
+    has = _fields_of(strategy)
+    chosen = {key: value for key, value in given.items() if key in has}
+    made = STRATEGIES.build({"name": strategy, **chosen})
+    return {
+        **table,
+        "strategy": {"name": strategy, **chosen},
+        "num_workers": _workers(made, table.get("num_workers", DEFAULT_WORKERS)),
+    }
+
+
+def _workers(strategy: Strategy, wanted: Any) -> Any:
+    """As many workers as were asked for; one, where a strategy cannot have more."""
+    if not isinstance(wanted, int) or not any(strategy.group_problems(wanted)):
+        return wanted
+    return wanted if any(strategy.group_problems(1)) else 1
+
+
+def _evaluated(spec: RunSpec) -> RunSpec:
+    """See to it that accuracy is looked at now and then, at the same rows for every strategy."""
+    if spec.eval_every is not None or not (spec.epochs or spec.samples):
+        return spec
+    rows = spec.samples or (spec.epochs or 0) * spec.workload.num_rows()
+    batch = spec.order_of(spec.workload.num_rows()).batch
+    in_step = spec.strategy.equals_single or not spec.strategy.counts_steps
+    steps = rows // (batch * (spec.num_workers if in_step else 1))
+    wanted = min(_MOST_EVALUATIONS, max(_FEWEST_EVALUATIONS, 2 * (spec.epochs or 0)))
+    return dataclasses.replace(spec, eval_every=max(1, steps // wanted))
+
+
+def _check(table: Mapping[str, Any], strategies: Sequence[str], vary: Vary) -> None:
+    """Find what is wrong with a comparison before its sides are made."""
+    problems = [*_strategy_problems(table, strategies, vary)]
+    in_rows = not ({"steps", "worker_steps"} & set(table))
+    if "batch" in vary and not in_rows:
+        reason = "with a length in steps larger batches see more rows: use --epochs or --samples"
+        problems.append(Problem("--vary", "batch", reason))
+    if not strategies:
+        problems.append(Problem("--strategies", "", "none is given", tuple(STRATEGIES.entries)))
+    if problems:
+        raise SpecError(problems)
+
+
+def _strategy_problems(
+    table: Mapping[str, Any], strategies: Sequence[str], vary: Vary
+) -> Iterator[Problem]:
+    """A field that no strategy has is a mistake; one that some have goes to those."""
+    varied = [key.partition(".")[2] for key in vary if key.startswith("strategy.")]
+    known = {each for name in strategies for each in _fields_of(name)}
+    for key in [*_strategy_fields(table), *varied]:
+        if key not in known:
+            reason = f"none of {', '.join(strategies)} has such a field"
+            yield Problem(f"strategy.{key}", None, reason, tuple(sorted(known)))
+
+
+def _strategy_fields(table: Mapping[str, Any]) -> dict[str, Any]:
+    given = table.get("strategy", {})
+    if not isinstance(given, Mapping):
+        return {}
+    return {key: value for key, value in given.items() if key != "name"}
+
+
+def _fields_of(strategy: str) -> set[str]:
+    cls, fixed = STRATEGIES.find(strategy)
+    return {each.name for each in dataclasses.fields(cls)} - set(fixed)  # type: ignore[arg-type]
+
+
+def _with(table: Mapping[str, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Set dotted fields in a copy of nested tables."""
+    made = dict(table)
+    for key, value in values.items():
+        *path, last = key.split(".")
+        inner = made
+        for each in path:
+            below = inner.get(each)
+            below = {"name": below} if isinstance(below, str) else below
+            inner[each] = inner = dict(below) if isinstance(below, Mapping) else {}
+        inner[last] = value
+    return made

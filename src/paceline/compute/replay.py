@@ -1,0 +1,151 @@
+"""Replayed compute: a step takes the time that a device would take, and leaves the CPU alone.
+
+Gradients are real memory of the right size, and become ready layer by layer in the order of
+back-propagation, so what is exchanged is real. Their values are made up: nothing is learnt.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from time import perf_counter_ns
+from typing import ClassVar, Final, final
+
+from torch import Tensor, nn
+
+from paceline.compute.base import Compute
+from paceline.compute.rates import LayerTime
+from paceline.description import NotNegative
+from paceline.errors import Problem, SpecError
+from paceline.linux import wake_promptly
+from paceline.optim import Optimizer
+from paceline.replica import Replica
+
+Ready = Callable[[nn.Parameter], None]
+
+# A sleeper wakes a little late: the end of a step is awaited for this long without sleeping.
+_AWAKE_NS: Final = 60_000
+# A step is late if computing took this much longer than it should have, and a moment more, which
+# is how exactly a busy machine wakes a sleeper.
+_LATE_SHARE: Final = 0.05
+_MOMENT_NS: Final = 1_000_000
+_GRADIENT: Final = 1e-3
+
+
+@final
+class Replay(Compute):
+    """Calls `ready`, if given, for each parameter when its layer's time has passed."""
+
+    has_loss: ClassVar[bool] = False
+
+    def __init__(
+        self,
+        replica: Replica,
+        ready: Ready | None,
+        times: Sequence[LayerTime],
+        *,
+        rank: int = 0,
+        dilation: float = 1.0,
+    ) -> None:
+        wake_promptly()
+        self._ready = ready
+        self._moments = _moments(replica, times, dilation)
+        self._step_ns = self._moments[-1][0] if self._moments else 0
+        self._num_steps = 0
+        self._num_late = 0
+        # Written once, so that the memory is there. Each worker's own: averaging them is real.
+        replica.gradients.fill_(_GRADIENT * (1 + rank))
+
+    def gradients(self, batch: Sequence[Tensor]) -> float:
+        del batch
+        began_ns = perf_counter_ns()
+        ready = self._ready
+        if ready is not None:
+            for after_ns, parameters in self._moments:
+                _sleep_until(began_ns + after_ns)
+                for parameter in parameters:
+                    ready(parameter)
+        _wait_until(began_ns + self._step_ns)
+        self._num_steps += 1
+        late_ns = perf_counter_ns() - began_ns - self._step_ns
+        self._num_late += late_ns > _LATE_SHARE * self._step_ns + _MOMENT_NS
+        return math.nan
+
+    def counted(self) -> dict[str, float | int]:
+        return {
+            "device_busy_s": self._num_steps * self._step_ns / 1e9,
+            "late_steps": self._num_late,
+        }
+
+
+@final
+class ReplayedUpdate(Optimizer):
+    """An update that a device applies to its own parameters: takes its time, changes nothing."""
+
+    update_s: NotNegative = 0.0
+
+    @property
+    def name(self) -> str:
+        return "replayed"
+
+    @property
+    def num_states(self) -> int:
+        return 0
+
+    def step(
+        self, parameters: Tensor, states: Sequence[Tensor], gradient: Tensor, number: int, lr: float
+    ) -> None:
+        del parameters, states, gradient, number, lr
+        if self.update_s:
+            _wait_until(perf_counter_ns() + round(1e9 * self.update_s))
+
+
+def _moments(
+    replica: Replica, times: Sequence[LayerTime], dilation: float
+) -> list[tuple[int, list[nn.Parameter]]]:
+    """Say how long after the start of a step which gradients are finished, first to last."""
+    modules = dict(replica.model.named_modules())
+    unknown = [each.layer for each in times if _module_name(each.layer) not in modules]
+    if unknown:
+        reason = f"the model has no such layers: {', '.join(unknown[:5])}"
+        raise SpecError([Problem("device", "replay", f"{reason}; calibrate it again")])
+    own = _own_parameters(replica, modules)
+    passed_s = sum(each.forward_s for each in times)
+    moments = []
+    for each in reversed(times):
+        passed_s += each.backward_s
+        moments.append((round(1e9 * dilation * passed_s), own[_module_name(each.layer)]))
+    return moments
+
+
+def _own_parameters(
+    replica: Replica, modules: dict[str, nn.Module]
+) -> dict[str, list[nn.Parameter]]:
+    """Name each module's own parameters, last first; one that is shared belongs to the first."""
+    seen: Counter[nn.Parameter] = Counter()
+    own: dict[str, list[nn.Parameter]] = {}
+    for name, module in modules.items():
+        mine = [each for each in module.parameters(recurse=False) if each in replica.places]
+        own[name] = [each for each in reversed(mine) if not seen[each]]
+        seen.update(mine)
+    return own
+
+
+def _module_name(layer: str) -> str:
+    """Parameters of the model itself are listed as a layer under a name of their own."""
+    return "" if layer == "(model)" else layer
+
+
+def _sleep_until(moment_ns: int) -> None:
+    left_ns = moment_ns - perf_counter_ns()
+    if left_ns > 0:
+        time.sleep(left_ns / 1e9)
+
+
+def _wait_until(moment_ns: int) -> None:
+    """Sleep, and be awake when the moment comes."""
+    _sleep_until(moment_ns - _AWAKE_NS)
+    while perf_counter_ns() < moment_ns:
+        pass

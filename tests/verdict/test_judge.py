@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from paceline.results import Result
+from paceline.verdict import judge
+from tests.verdict.made import node, result, server, worker
+
+
+def named(verdict) -> tuple[str, str | None]:
+    return verdict.kind, verdict.where
+
+
+class TestKinds:
+    def test_compute(self):
+        verdict = judge(result(*(worker(rank, compute_s=9.0) for rank in range(2))))
+        assert verdict.kind == "compute"
+
+    def test_what_a_rank_applies_itself_is_computing(self):
+        one = worker(0, compute_s=3.0, exchange_s=6.0)
+        assert judge(result(one)).kind == "compute"
+
+    def test_input(self):
+        verdict = judge(result(worker(0, load_s=7.0, compute_s=2.0)))
+        assert named(verdict) == ("input", "worker0")
+
+    def test_one_worker_that_loads_slowly_holds_up_all(self):
+        slow = worker(1, load_s=8.0, compute_s=1.0, exchange_s=1.0, wait_s=0.0)
+        fast = worker(0, load_s=1.0, compute_s=1.0, exchange_s=8.0, wait_s=7.0)
+        assert named(judge(result(fast, slow))) == ("input", "worker1")
+
+    def test_a_straggler_is_named_though_the_others_only_wait(self):
+        fast = [worker(rank, compute_s=1.0, exchange_s=9.0, wait_s=8.0) for rank in (0, 2)]
+        slow = worker(1, compute_s=9.0, exchange_s=1.0, wait_s=0.0)
+        verdict = judge(result(fast[0], slow, fast[1]))
+        assert named(verdict) == ("straggler", "worker1")
+        assert "worker1" in verdict.sentence
+        assert verdict.evidence["others_wait"] == pytest.approx(0.8)
+
+    def test_where_nobody_waits_a_straggler_is_the_one_with_few_steps(self):
+        fast = [worker(rank, compute_s=9.0) for rank in (0, 1)]
+        slow = worker(2, compute_s=9.0, worker_steps=20)
+        verdict = judge(result(*fast, slow, servers=(server(updates=220),)))
+        assert named(verdict) == ("straggler", "worker2")
+
+    def test_a_busy_server(self):
+        workers = [worker(rank, compute_s=1.0, exchange_s=9.0) for rank in range(3)]
+        busy = server(cpu_s=3.0, ready_s=6.0, updates=300)
+        assert named(judge(result(*workers, servers=(busy,)))) == ("server", "server0")
+
+    def test_a_full_machine(self):
+        workers = [worker(rank, compute_s=9.0, ready_s=5.0) for rank in range(4)]
+        verdict = judge(result(*workers, host_cpu_percent=99.0))
+        assert named(verdict) == ("host-limited", "host")
+
+    def test_a_machine_that_others_fill_does_not_hide_a_straggler(self):
+        fast = worker(0, compute_s=1.0, exchange_s=9.0, wait_s=8.0, ready_s=3.0)
+        slow = worker(1, compute_s=9.0, exchange_s=1.0, ready_s=3.0)
+        assert judge(result(fast, slow, host_cpu_percent=100.0)).kind == "straggler"
+
+    def test_balanced(self):
+        one = worker(0, load_s=3.0, compute_s=3.5, exchange_s=3.0)
+        verdict = judge(result(one, servers=(server(),)))
+        assert named(verdict) == ("balanced", None)
+
+    def test_an_exchange_within_a_machine_that_fills_nothing_is_the_machines(self):
+        workers = [worker(rank, compute_s=1.0, exchange_s=9.0, apply_s=1.0) for rank in (0, 1)]
+        assert judge(result(*workers)).kind == "host-limited"
+
+
+class TestTooLittle:
+    def test_few_steps_say_nothing(self):
+        assert judge(result(worker(0, compute_s=9.0, worker_steps=2))) is None
+
+    def test_a_run_without_rows_says_nothing(self):
+        assert judge(result(worker(0, compute_s=None))) is None
+
+    def test_a_worker_that_never_stepped_is_no_error(self):
+        never = worker(1, load_s=None, compute_s=None, exchange_s=None, worker_steps=0)
+        assert judge(result(worker(0, compute_s=9.0), never)) is None
+
+    def test_a_run_that_never_trained(self):
+        assert judge(result(train_s=None)) is None
+
+
+class TestStored:
+    def test_a_verdict_is_read_back_as_it_was(self):
+        made = result(worker(0, compute_s=9.0))
+        sealed = replace(made, verdict=judge(made))
+        assert Result.from_table(sealed.table()) == sealed
+
+    def test_results_of_earlier_versions_have_none(self):
+        table = result(worker(0)).table()
+        del table["verdict"]
+        assert Result.from_table(table).verdict is None
+
+    def test_who_sits_where_is_read_off_the_nodes(self):
+        workers = [worker(rank, compute_s=9.0) for rank in range(2)]
+        nodes = (node(0, "worker0"), node(1, "worker1"))
+        assert judge(result(*workers, nodes=nodes)).where in {"worker0", "worker1"}
