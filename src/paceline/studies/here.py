@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final, final
 
 from paceline.clusters import CLUSTERS
@@ -42,10 +43,13 @@ def settle(plans: Sequence[Planned]) -> list[Settled]:
     return [_settled(each) for each in plans]
 
 
+@cache
 def missing_emulation() -> str | None:
-    """Say why there is no emulated cluster here; None if there is one."""
-    if EMULATED not in CLUSTERS.entries:
-        return "this version has no emulated cluster"
+    """Say why there is no emulated cluster here; None if there is one. Tried out once."""
+    try:
+        CLUSTERS.build({"name": EMULATED}).verify()
+    except SpecError as error:
+        return error.problems[0].reason
     return None
 
 
