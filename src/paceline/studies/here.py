@@ -9,7 +9,7 @@ from functools import cache
 from typing import Final, final
 
 from paceline.clusters import CLUSTERS
-from paceline.errors import SpecError
+from paceline.errors import Problem, SpecError
 from paceline.spec import RunSpec
 from paceline.studies.grid import Planned
 
@@ -25,6 +25,8 @@ class Settled:
     planned: Planned
     spec: RunSpec | None
     problem: str = ""
+    wrong: tuple[Problem, ...] = ()
+    """What is wrong with its spec."""
     note: str = ""
     """In what it is not as it was planned."""
 
@@ -39,8 +41,15 @@ def key_of(spec: RunSpec) -> str:
 
 
 def settle(plans: Sequence[Planned]) -> list[Settled]:
-    """Make specs of planned runs, with a cluster that is here."""
-    return [_settled(each) for each in plans]
+    """Make specs of planned runs, with a cluster that is here.
+
+    Raises `SpecError` if none can be made because all are described wrongly.
+    """
+    runs = [_settled(each) for each in plans]
+    wrong = {str(problem): problem for each in runs for problem in each.wrong}
+    if wrong and all(each.spec is None for each in runs):
+        raise SpecError(wrong.values())
+    return runs
 
 
 @cache
@@ -67,4 +76,4 @@ def _settled(planned: Planned) -> Settled:
         return Settled(planned=planned, spec=RunSpec.from_table(planned.table(over)), note=note)
     except SpecError as error:
         problem = "; ".join(str(each) for each in error.problems)
-        return Settled(planned=planned, spec=None, problem=problem)
+        return Settled(planned=planned, spec=None, problem=problem, wrong=error.problems)
