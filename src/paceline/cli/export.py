@@ -119,7 +119,7 @@ def _traces(stored: list[StoredRun], to: Path) -> list[Path]:
     return written
 
 
-_WRITERS: Final[dict[str, Callable[[list["StoredRun"], Path], list[Path]]]] = {
+_WRITERS: Final[dict[str, Callable[[list[StoredRun], Path], list[Path]]]] = {
     "csv": partial(_tables, "csv"),
     "parquet": partial(_tables, "parquet"),
     "tensorboard": _events,
