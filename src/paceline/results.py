@@ -74,8 +74,6 @@ class WorkerTotals:
     exchange_s: float | None = None
     cpu_s: float | None = None
     """Processor time of the thread that steps; those that help it with arithmetic not counted."""
-    held_up_s: float | None = None
-    """How long its threads could have run, but had no processor, in all."""
     memory_peak_bytes: int | None = None
     """The most that was resident at once, from its start to the end of training."""
     sent_bytes: int | None = None
@@ -125,8 +123,6 @@ class ServerTotals:
     """Time spent averaging gradients and applying updates."""
     queue_s: float | None
     """Time that pushes waited before the server looked at them; None where it cannot be told."""
-    held_up_s: float | None = None
-    """As of a worker."""
     busy_s: float | None = None
     """Time that it did not wait for anybody."""
     ready_s: float | None = None

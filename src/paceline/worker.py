@@ -31,7 +31,6 @@ from paceline.errors import Aborted, PeerLost, Problem, SpecError
 from paceline.evaluation import Evaluator
 from paceline.linux import own_pid, ready_s
 from paceline.measure.clock import Clock, virtual
-from paceline.measure.held_up import HeldUp
 from paceline.measure.monitor import watch_node
 from paceline.measure.recorder import Recorder
 from paceline.optim import Optimizer
@@ -89,15 +88,15 @@ def _serve(berth: Berth, spec: RunSpec) -> None:
         place = _place(berth, spec)
     berth.line.send("joined", pid=own_pid())
     counted: Mapping[str, Any] = {}
-    usage, held_up = _ThreadUsage(), HeldUp()
+    usage = _ThreadUsage()
     try:
         counted = spec.strategy.serve(place)
     except Finished:
         pass
     finally:
         place.close()
-    counted = {**counted, **place.counted(), "held_up_s": held_up.so_far_s()}
-    berth.line.send("served", **usage.since(), **virtual(counted, spec.dilation))
+    counted = {**usage.since(), **counted, **place.counted()}
+    berth.line.send("served", **virtual(counted, spec.dilation))
 
 
 @final
@@ -220,7 +219,6 @@ class Worker:
             dilation=spec.dilation,
         )
         self.clock = Clock(spec.dilation)
-        self.held_up = HeldUp()
         self.num_steps = 0
         self.touched_rows: int | None = None
 
@@ -251,9 +249,9 @@ class Worker:
             start = self.line.wait("start")
             self.place.start_counting()
             self.clock.start(start["start_s"])
-            usage, self.held_up = _ThreadUsage(), HeldUp()
+            usage = _ThreadUsage()
             self._train_to_its_end()
-            self.line.send("trained", **usage.since(), **self._totals())
+            self.line.send("trained", **self._totals(usage))
             if self.rank == 0 and self.spec.record.tensorboard:
                 self._draw_graph()
             self._attend("finish")
@@ -373,7 +371,7 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - the user's model, seen in an unusual way
             print(f"no graph: {type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201
 
-    def _totals(self) -> dict[str, Any]:
+    def _totals(self, usage: _ThreadUsage) -> dict[str, Any]:
         return {
             "train_s": self.clock.now_s(),
             "worker_steps": self.num_steps,
@@ -385,7 +383,7 @@ class Worker:
             "row_bytes": self.replica.row_bytes,
             "memory_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             "parameter_bytes": self._parameter_bytes(),
-            **virtual(self._counted(), self.spec.dilation),
+            **virtual(self._counted(usage), self.spec.dilation),
             **self.train_data.counted(),
             **self.place.counted(),
         }
@@ -395,9 +393,8 @@ class Worker:
         replica = self.replica
         return replica.parameters.nbytes if replica.table is None else None
 
-    def _counted(self) -> dict[str, Any]:
-        held_up = {"held_up_s": self.held_up.so_far_s()}
-        return {**self.member.counted(), **self.compute.counted(), **held_up}
+    def _counted(self, usage: _ThreadUsage) -> dict[str, Any]:
+        return {**usage.since(), **self.member.counted(), **self.compute.counted()}
 
     def _save(self) -> None:
         """Keep the final parameters."""
