@@ -250,7 +250,7 @@ class Gallery:
             title=title,
             caption=caption,
             table=table,
-            draw=partial(draw, by="side", strategies=_present(self.strategies, chosen)),
+            draw=partial(draw, by="side", strategies=self.strategies),
             labels=self.labels,
         )
 
@@ -289,12 +289,6 @@ _USAGE: Final = (
         for way in ("read", "written")
     ),
 )
-
-
-def _present(strategies: dict[str, str], frame: polars.DataFrame) -> dict[str, str]:
-    """Leave sides out of a legend that the figure does not show."""
-    there = set(frame["side"].unique())
-    return {label: strategy for label, strategy in strategies.items() if label in there}
 
 
 def _speed_up_row(side: Side, sides: Sequence[Side]) -> dict[str, Any]:
