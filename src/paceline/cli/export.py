@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
@@ -15,7 +17,7 @@ if TYPE_CHECKING:
 
     from paceline.stored import StoredRun
 
-Format = Literal["csv", "parquet", "tensorboard"]
+Format = Literal["csv", "parquet", "tensorboard", "chrome-trace"]
 
 
 def export(
@@ -25,7 +27,8 @@ def export(
         typer.Option(
             "--format",
             help="csv, parquet: one table for all runs of results, steps, nodes, evaluations and "
-            "losses. tensorboard: a folder of events a run.",
+            "losses. tensorboard: a folder of events a run. chrome-trace: a file a run, every seat "
+            "on one clock, for Perfetto.",
         ),
     ] = "csv",
     to: Annotated[Path, typer.Option(metavar="DIR", help="The folder to write into.")] = Path(
@@ -39,14 +42,14 @@ def export(
     """
     stored = found(runs, out)
     try:
-        written = _events(stored, to) if format_ == "tensorboard" else _tables(stored, to, format_)
+        written = _WRITERS[format_](stored, to)
     except OSError as error:
         raise StoreError(f"nothing can be written in {to}: {error.strerror or error}") from error
     for path in written:
         typer.echo(path)
 
 
-def _tables(stored: list[StoredRun], to: Path, format_: Format) -> list[Path]:
+def _tables(format_: str, stored: list[StoredRun], to: Path) -> list[Path]:
     from paceline.runs import written_beside
 
     frames = {name: _joined(stored, name) for name in ("steps", "nodes", "evaluations", "losses")}
@@ -102,3 +105,23 @@ def _events(stored: list[StoredRun], to: Path) -> list[Path]:
         write_events(folder, *rows)
         written.append(folder)
     return written
+
+
+def _traces(stored: list[StoredRun], to: Path) -> list[Path]:
+    from paceline.measure.chrome_trace import write_chrome_trace
+
+    to.mkdir(parents=True, exist_ok=True)
+    written = []
+    for run in stored:
+        path = to / f"{run.name}.trace.json"
+        write_chrome_trace(run.folder, run.result, path)
+        written.append(path)
+    return written
+
+
+_WRITERS: Final[dict[str, Callable[[list[StoredRun], Path], list[Path]]]] = {
+    "csv": partial(_tables, "csv"),
+    "parquet": partial(_tables, "parquet"),
+    "tensorboard": _events,
+    "chrome-trace": _traces,
+}

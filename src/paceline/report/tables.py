@@ -165,6 +165,9 @@ def nodes(sides: Sequence[Side], labels: tuple[str, ...] = ()) -> Table | None:
             "cpu_mean": node.cpu_percent_mean,
             "cpu_peak": node.cpu_percent_peak,
             "memory_peak": node.memory_peak_bytes,
+            "link": node.link_bits_per_s,
+            "link_sent": node.link_sent_bits_per_s,
+            "link_received": node.link_received_bits_per_s,
             "sent": node.net_sent_bytes,
             "received": node.net_received_bytes,
             "packets_sent": node.packets_sent,
@@ -184,6 +187,9 @@ def nodes(sides: Sequence[Side], labels: tuple[str, ...] = ()) -> Table | None:
         Column(name="cpu_peak", label="peak", unit="%", form=",.0f"),
         Column(name="device_busy", label="device busy", unit="%", form=",.0f"),
         Column(name="memory_peak", label="memory peak", unit="MB", form=",.0f", scale=MB),
+        Column(name="link", label="link asked for", unit="Mbit/s", form=",.0f", scale=MB),
+        Column(name="link_sent", label="carried out", unit="Mbit/s", form=",.0f", scale=MB),
+        Column(name="link_received", label="carried in", unit="Mbit/s", form=",.0f", scale=MB),
         Column(name="sent", label="sent", unit="MB", form=",.1f", scale=MB),
         Column(name="received", label="received", unit="MB", form=",.1f", scale=MB),
         Column(name="packets_sent", label="packets sent", form=","),
@@ -196,7 +202,15 @@ def nodes(sides: Sequence[Side], labels: tuple[str, ...] = ()) -> Table | None:
     ]
     if not rows:
         return None
-    return table_of("nodes", "What each node used", rows, kept, labels=labels)
+    counted = {node.network_counted_by for side in sides for node in side.shown.result.nodes}
+    note = _HANDED_OVER if "transports" in counted else ""
+    return table_of("nodes", "By node", rows, kept, note=note, labels=labels)
+
+
+_HANDED_OVER = (
+    "Without links, bytes are counted by those who send, as if what they hand over within a node "
+    "travelled."
+)
 
 
 def every_run(sides: Sequence[Side]) -> Table:
