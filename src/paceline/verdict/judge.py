@@ -16,6 +16,7 @@ from paceline.verdict.view import View
 
 if TYPE_CHECKING:
     from paceline.results import Result
+    from paceline.verdict.resources import Link
 
 
 def judge(result: Result, thresholds: Thresholds = THRESHOLDS) -> Verdict | None:
@@ -147,7 +148,7 @@ def _exchanges(view: View, limits: Thresholds) -> Verdict | None:
         return Verdict(kind="server", where=server.name, sentence=sentence, evidence=evidence)
     if link is not None and in_use >= limits.link_full:
         sentence = (
-            f"network-bound: {link.node}'s link is {_percent(link.full)} full; "
+            f"network-bound: {link.node}'s link is {_percent(link.full)} full{_in_turn(link)}; "
             f"{_workers(view)} {_percent(share)} of each step for it"
         )
         return Verdict(
@@ -207,6 +208,11 @@ def _travelling(view: View) -> float:
     """The part of the time that something of the slowest worker travels, hidden or not."""
     hidden_s = view.slowest_worker.hidden_s or 0.0
     return view.critical.share(view.critical.transfer_s + hidden_s) or 1.0
+
+
+def _in_turn(link: Link) -> str:
+    """A push that is answered as a whole uses one way after the other."""
+    return " each way, in turn" if link.in_use > 1.5 * link.full and link.full < 0.7 else ""
 
 
 def _workers(view: View) -> str:
