@@ -13,13 +13,15 @@ import argparse
 import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
 from injected import Case, cases
 
 from paceline.results import Result, VerdictKind
-from paceline.verdict import judge
+from paceline.verdict.judge import judge
+from paceline.verdict.thresholds import THRESHOLDS, Thresholds
 
 WANTED = 0.95
 KINDS = get_args(VerdictKind)
@@ -48,20 +50,20 @@ def run_missing(wanted: Sequence[Case], path: Path) -> None:
         print(f"{number}/{len(missing)} {told(case, result)}", flush=True)
 
 
-def told(case: Case, result: Result) -> str:
-    verdict = judge(result)
+def told(case: Case, result: Result, limits: Thresholds = THRESHOLDS) -> str:
+    verdict = judge(result, limits)
     kind, where = (verdict.kind, verdict.where) if verdict else (None, None)
     mark = "right" if case.is_right(kind, where) else "WRONG"
     sentence = verdict.sentence if verdict else "nothing"
     return f"{mark}: {case.name}: {kind} {where} ({sentence})"
 
 
-def matrix(title: str, judged: Sequence[tuple[Case, Result]]) -> None:
+def matrix(title: str, judged: Sequence[tuple[Case, Result]], limits: Thresholds) -> None:
     """Print which kind was found for which; a right one at a wrong place counts as elsewhere."""
     counts: Counter[tuple[str, str]] = Counter()
     num_right = 0
     for case, result in judged:
-        verdict = judge(result)
+        verdict = judge(result, limits)
         kind, where = (verdict.kind, verdict.where) if verdict else (NONE, None)
         is_right = case.is_right(kind, where)
         num_right += is_right
@@ -82,16 +84,22 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--only", default="", help="cases whose names have this in them")
     parser.add_argument("--report", action="store_true", help="run nothing, print what there is")
+    parser.add_argument(
+        "--shared",
+        action="store_true",
+        help="judge as if the machine were not full: others use it, and no case fills it",
+    )
     arguments = parser.parse_args()
+    limits = replace(THRESHOLDS, host_full=2.0) if arguments.shared else THRESHOLDS
     wanted = [case for case in cases() if arguments.only in case.name]
     if not arguments.report:
         run_missing(wanted, arguments.file)
     done = stored(arguments.file)
     pairs = [(case, done[case.name]) for case in wanted if case.name in done]
     for case, result in pairs:
-        print(told(case, result))
+        print(told(case, result, limits))
     for title, judged in (("tuned half", False), ("judged half", True)):
-        matrix(title, [pair for pair in pairs if pair[0].is_judged == judged])
+        matrix(title, [pair for pair in pairs if pair[0].is_judged == judged], limits)
 
 
 if __name__ == "__main__":

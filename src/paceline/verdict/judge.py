@@ -134,13 +134,14 @@ def _exchanges(view: View, limits: Thresholds) -> Verdict | None:
     if share < limits.dominant:
         return None
     link, server = view.fullest_link, view.busiest_server
-    in_use = link.in_use / _travelling(view) if link is not None else 0.0
-    busy = view.server_share(server) / share if server is not None else 0.0
+    # Both ways of a link may be in use at once, and a server may be busy while others compute.
+    in_use = min(1.0, link.in_use / _travelling(view)) if link is not None else 0.0
+    busy = min(1.0, view.server_share(server) / share) if server is not None else 0.0
     if view.result.dilation != 1.0:
         busy = 0.0  # time is slowed for links, not for servers, which only seem quick enough
     evidence = {"exchange": share, "link_in_use": in_use, "server_busy": busy}
     if server is not None and busy >= limits.server_busy and busy >= in_use:
-        used = view.server_share(server)
+        used = min(1.0, view.server_share(server))
         sentence = (
             f"server-bound: {server.name} is busy {_percent(used)} of the time; workers wait "
             f"{_percent(share)} of each step for it"
