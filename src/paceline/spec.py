@@ -210,9 +210,6 @@ class RunSpec(Description):
             if getattr(self, each) is not None:
                 reason = "replayed compute learns nothing: there is no accuracy, and no loss"
                 yield Problem(each, getattr(self, each), reason)
-        if self.strategy.needs_autograd:
-            reason = f"{self.strategy.name} needs real back-propagation"
-            yield Problem("device", self.device, reason, (rates.REAL,))
         try:
             measured = self.rates().fields
         except SpecError as error:

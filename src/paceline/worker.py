@@ -133,6 +133,8 @@ def _place(berth: Berth, spec: RunSpec, profile: Profile | None = None) -> Place
     optimizer: Optimizer = spec.optimizer.for_workers(spec.num_workers)
     if spec.is_replayed and berth.seat.role == "worker":
         optimizer = ReplayedUpdate(update_s=spec.dilation * spec.rates().update_s)
+    seats = spec.seats()
+    nodes = {seat.node for seat in seats}
     return Place(
         rank=berth.seat.index,
         num_workers=spec.num_workers,
@@ -141,7 +143,9 @@ def _place(berth: Berth, spec: RunSpec, profile: Profile | None = None) -> Place
         optimizer=optimizer,
         checks_gradients=not spec.is_replayed,
         most_steps=spec.steps,
-        host=berth.host,
+        host=berth.host if len(nodes) == 1 else None,
+        nodes=tuple(seat.node for seat in seats if seat.role == "worker"),
+        own_node=berth.host,
         open_channel=berth.open_channel,
         address=berth.address,
         profiled=iter if profile is None else profile.over,
@@ -234,7 +238,10 @@ class Worker:
         times = spec.rates().layer_times(
             [(each.name, each.multiply_adds) for each in layers], self.order.batch
         )
-        return Replay(replica, ready, times, rank=self.rank, dilation=spec.dilation)
+        replay = Replay(replica, ready, times, rank=self.rank, dilation=spec.dilation)
+        if spec.strategy.needs_autograd:
+            replay.through_autograd(member.wrap)
+        return replay
 
     def run(self) -> None:
         """Train from the common start to this worker's end, then be there for evaluations."""

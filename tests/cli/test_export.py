@@ -18,13 +18,14 @@ def profiled(tmp_path_factory):
     few = ("--workers", "2", "--worker-steps", "30", "--strategy", "ps-sync")
     done = paceline("run", MOONS, *few, "--profile", "--set", "record.tensorboard=false", cwd=cwd)
     assert done.returncode == 0, done.stderr
-    done = paceline("export", "last", "--format", "chrome-trace", "--to", "trace.json", cwd=cwd)
+    done = paceline("export", "last", "--format", "chrome-trace", "--to", "traces", cwd=cwd)
     assert done.returncode == 0, done.stderr
     return cwd
 
 
 def events(cwd):
-    return json.loads((cwd / "trace.json").read_text())["traceEvents"]
+    (path,) = cwd.glob("traces/*.trace.json")
+    return json.loads(path.read_text())["traceEvents"]
 
 
 class TestProfile:
@@ -73,8 +74,9 @@ class TestWrong:
         assert done.returncode != 0
         assert "chrome-trace" in done.stderr
 
-    def test_a_folder_that_is_not_there(self, profiled):
-        where = ("--to", "nowhere/trace.json")
+    def test_a_folder_that_cannot_be_made(self, profiled):
+        (profiled / "file").write_text("in the way")
+        where = ("--to", "file/traces")
         done = paceline("export", "last", "--format", "chrome-trace", *where, cwd=profiled)
         assert done.returncode != 0
-        assert "nowhere/trace.json cannot be written" in done.stderr
+        assert "nothing can be written in file/traces" in done.stderr

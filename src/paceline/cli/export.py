@@ -1,58 +1,127 @@
-"""`paceline export`: a run in the form that another program reads."""
+"""`paceline export`: the rows of runs, for other programs."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from paceline.cli.stored import Out, result_of
-from paceline.errors import Problem, SpecError, StoreError
+from paceline.cli.report import Out, Runs, found
+from paceline.errors import StoreError
 
 if TYPE_CHECKING:
-    from paceline.results import Result
-    from paceline.runs import RunDir
+    import polars
 
-Write = Callable[["RunDir", "Result", Path], None]
+    from paceline.stored import StoredRun
 
-
-def _chrome_trace(run: RunDir, result: Result, target: Path) -> None:
-    from paceline.measure.chrome_trace import write_chrome_trace
-
-    write_chrome_trace(run, result, target)
-
-
-# What there is, and what a file is called unless its name is given.
-_FORMATS: Final[dict[str, tuple[Write, str]]] = {"chrome-trace": (_chrome_trace, "trace.json")}
+Format = Literal["csv", "parquet", "tensorboard", "chrome-trace"]
 
 
 def export(
-    run: Annotated[str, typer.Argument(help="A run's folder, part of its name, or `last`.")],
+    runs: Runs,
     format_: Annotated[
-        str, typer.Option("--format", help=f"What to write: {', '.join(_FORMATS)}.")
-    ],
-    to: Annotated[
-        Path | None,
-        typer.Option(help="The file to write; default: named after the run, in this folder."),
-    ] = None,
+        Format,
+        typer.Option(
+            "--format",
+            help="csv, parquet: one table for all runs of results, steps, nodes, evaluations and "
+            "losses. tensorboard: a folder of events a run. chrome-trace: a file a run, every seat "
+            "on one clock, for Perfetto.",
+        ),
+    ] = "csv",
+    to: Annotated[Path, typer.Option(metavar="DIR", help="The folder to write into.")] = Path(
+        "export"
+    ),
     out: Out = Path("runs"),
 ) -> None:
-    """Write a run in the form that another program reads."""
-    from paceline.runs import find_run
+    """Write what runs recorded as files that other programs read.
 
-    if format_ not in _FORMATS:
-        choices = tuple(_FORMATS)
-        raise SpecError([Problem("--format", format_, "no such format", choices)])
-    found = find_run(run, out)
-    result = result_of(found)
-    if result is None or isinstance(result, str):
-        raise StoreError(f"{found.path}: {result or 'still running; wait until it is over'}")
-    write, ending = _FORMATS[format_]
-    target = to or Path(f"{found.name}.{ending}")
+    Tables have a column `run`, so that the rows of several runs stay apart.
+    """
+    stored = found(runs, out)
     try:
-        write(found, result, target)
+        written = _WRITERS[format_](stored, to)
     except OSError as error:
-        raise StoreError(f"{target} cannot be written: {error.strerror or error}") from error
-    typer.echo(f"{target} ({target.stat().st_size / 1e6:.1f} MB)")
+        raise StoreError(f"nothing can be written in {to}: {error.strerror or error}") from error
+    for path in written:
+        typer.echo(path)
+
+
+def _tables(format_: str, stored: list[StoredRun], to: Path) -> list[Path]:
+    from paceline.runs import written_beside
+
+    frames = {name: _joined(stored, name) for name in ("steps", "nodes", "evaluations", "losses")}
+    frames = {"results": _results(stored), **frames}
+    to.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, frame in frames.items():
+        if not frame.is_empty():
+            path = to / f"{name}.{format_}"
+            written_beside(path, getattr(frame, f"write_{format_}"))
+            written.append(path)
+    return written
+
+
+def _joined(stored: list[StoredRun], name: str) -> polars.DataFrame:
+    """One kind of rows of all runs; a column that some do not have is empty there."""
+    import polars
+
+    frames = []
+    for run in stored:
+        frame: polars.DataFrame = getattr(run, name)
+        if not frame.is_empty():
+            frames.append(frame.select(polars.lit(run.name).alias("run"), polars.all()))
+    return polars.concat(frames, how="diagonal_relaxed") if frames else polars.DataFrame()
+
+
+def _results(stored: list[StoredRun]) -> polars.DataFrame:
+    """One row a run: what is a single value in its result."""
+    import polars
+
+    rows: list[dict[str, Any]] = []
+    for run in stored:
+        table = run.result.table() | {"run": run.name}
+        plain = {key: each for key, each in table.items() if _is_one_value(key, each)}
+        metrics = {f"test_{key}": each for key, each in run.result.test_metrics.items()}
+        staleness = run.result.staleness
+        rows.append(plain | metrics | {"staleness_mean": staleness.mean if staleness else None})
+    return polars.DataFrame(rows, infer_schema_length=None)
+
+
+def _is_one_value(key: str, value: object) -> bool:
+    return key != "staleness" and not isinstance(value, (dict, tuple, list))
+
+
+def _events(stored: list[StoredRun], to: Path) -> list[Path]:
+    """Write the events anew: a run may have been told not to."""
+    from paceline.measure.tensorboard import write_events
+
+    written = []
+    for run in stored:
+        folder = to / run.name
+        rows = (run.steps.to_dicts(), run.nodes.to_dicts(), run.evaluations.to_dicts())
+        write_events(folder, *rows)
+        written.append(folder)
+    return written
+
+
+def _traces(stored: list[StoredRun], to: Path) -> list[Path]:
+    from paceline.measure.chrome_trace import write_chrome_trace
+
+    to.mkdir(parents=True, exist_ok=True)
+    written = []
+    for run in stored:
+        path = to / f"{run.name}.trace.json"
+        write_chrome_trace(run.folder, run.result, path)
+        written.append(path)
+    return written
+
+
+_WRITERS: Final[dict[str, Callable[[list[StoredRun], Path], list[Path]]]] = {
+    "csv": partial(_tables, "csv"),
+    "parquet": partial(_tables, "parquet"),
+    "tensorboard": _events,
+    "chrome-trace": _traces,
+}

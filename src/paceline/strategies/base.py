@@ -36,6 +36,10 @@ class Place:
     """After how many global steps the run ends, where that is how its length was given."""
     host: Host | None
     """Memory and bells shared with the other seats, where all are on one host."""
+    nodes: Sequence[str] = ()
+    """The node of each worker, where there are several."""
+    own_node: Host | None = None
+    """Memory and bells shared with the seats of this one's node, where there are several."""
     open_channel: Callable[[], Channel]
     address: str = "127.0.0.1"
     """Where other nodes reach this one."""
