@@ -102,7 +102,7 @@ def _serve(berth: Berth, spec: RunSpec) -> None:
     finally:
         place.close()
     if profile is not None:
-        profile.write(berth.line.wait("start")["start_s"])
+        profile.write(berth.line.wait("start")["start_s"], spec.dilation)
     counted = {**counted, **place.counted(), **held_up.table()}
     cpu_s = time.thread_time() - began_s
     berth.line.send("served", cpu_s=cpu_s, **virtual(counted, spec.dilation))
@@ -258,7 +258,7 @@ class Worker:
             cpu_s = time.thread_time() - began_s
             self.line.send("trained", cpu_s=cpu_s, **self._totals())
             if self.profile is not None:
-                self.profile.write(start["start_s"])
+                self.profile.write(start["start_s"], self.spec.dilation)
             if self.rank == 0 and self.spec.record.tensorboard:
                 self._draw_graph()
             self._attend("finish")
