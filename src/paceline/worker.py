@@ -11,7 +11,6 @@ import math
 import resource
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -102,7 +101,7 @@ def _serve(berth: Berth, spec: RunSpec) -> None:
     finally:
         place.close()
     if profile is not None:
-        profile.write(berth.line.wait("start")["start_s"])
+        profile.write(berth.line.wait("start")["start_s"], spec.dilation)
     counted = {**usage.table(), **counted, **place.counted()}
     berth.line.send("served", **virtual(counted, spec.dilation))
 
@@ -255,7 +254,7 @@ class Worker:
             self._train_to_its_end()
             self.line.send("trained", **self._totals(usage))
             if self.profile is not None:
-                self.profile.write(start["start_s"])
+                self.profile.write(start["start_s"], self.spec.dilation)
             if self.rank == 0 and self.spec.record.tensorboard:
                 self._draw_graph()
             self._attend("finish")
