@@ -1,10 +1,12 @@
 """Kill the driver with -9 at random moments: what is left?
 
     python benchmarks/kill_driver.py --runs 30
+    python benchmarks/kill_driver.py --runs 50 --emulated
 
-Starts `solo` with six workers, kills the driver after a random time between nothing and well into
-training, and looks for processes, memory files, locks and temporary files. Prints one line a run
-and ends with code 1 if anything was left.
+Starts `solo` with six workers, or `ps-sync` on three emulated nodes with a cap on their processors,
+kills the driver after a random time between nothing and well into training, and looks for
+processes, memory files, locks, temporary files, network namespaces, interfaces and cgroups. Prints
+one line a run and ends with code 1 if anything was left.
 """
 
 from __future__ import annotations
@@ -22,15 +24,18 @@ from paceline.testing.leftovers import Witness, unfinished_files
 
 COMMAND = [sys.executable, "-m", "paceline", "run", "logistic-mnist", "--strategy", "solo"]
 COMMAND += ["--workers", "6", "--seconds", "60", "--eval-every", "50", "--set", "record.loss=all"]
+EMULATED = [*COMMAND[:5], "--strategy", "ps-sync", "--workers", "3", "--seconds", "60"]
+EMULATED += ["--cluster", "emulated", "--link", "1gbit", "--set", "cluster.cpus=0.5"]
 MOST_S = 6.0
+MOST_EMULATED_S = 12.0
 PATIENCE_S = 5.0
 
 
-def kill_one(after_s: float, out: Path) -> tuple[list[str], float]:
+def kill_one(command: list[str], after_s: float, out: Path) -> tuple[list[str], float]:
     """Start a run, kill its driver; returns what was left and how long the last process took."""
     witness = Witness()
     driver = subprocess.Popen(
-        [*COMMAND, "--out", str(out)],
+        [*command, "--out", str(out)],
         env=witness.environment,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
@@ -39,14 +44,20 @@ def kill_one(after_s: float, out: Path) -> tuple[list[str], float]:
     driver.kill()
     driver.wait()
     killed_s = time.monotonic()
-    while witness.processes() and time.monotonic() < killed_s + PATIENCE_S:
+    while _is_going(witness) and time.monotonic() < killed_s + PATIENCE_S:
         time.sleep(0.01)
     gone_s = time.monotonic() - killed_s
     left = [f"process {pid}" for pid in witness.processes()]
     left += witness.new_memfds() + witness.new_locks()
+    left += [*witness.new_namespaces(), *witness.new_interfaces()]
+    left += [str(path) for path in witness.new_cgroups()]
     left += [str(path) for path in witness.new_files() if path != out]
     left += [str(path) for path in unfinished_files(out)]
     return left, gone_s
+
+
+def _is_going(witness: Witness) -> bool:
+    return bool(witness.processes() or witness.new_cgroups())
 
 
 def main() -> int:
@@ -55,13 +66,15 @@ def main() -> int:
     )
     parser.add_argument("--runs", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--emulated", action="store_true")
     arguments = parser.parse_args()
+    command, most_s = (EMULATED, MOST_EMULATED_S) if arguments.emulated else (COMMAND, MOST_S)
     moments = random.Random(arguments.seed)
     num_bad = 0
     with tempfile.TemporaryDirectory(prefix="paceline-kill-") as folder:
         for number in range(arguments.runs):
-            after_s = moments.uniform(0, MOST_S)
-            left, gone_s = kill_one(after_s, Path(folder))
+            after_s = moments.uniform(0, most_s)
+            left, gone_s = kill_one(command, after_s, Path(folder))
             num_bad += bool(left)
             print(
                 f"{number + 1:3d}  killed after {after_s:4.1f} s, all gone after {gone_s:.2f} s: ",

@@ -1,5 +1,6 @@
 """A result's figures follow from the rows that the processes wrote, and from nothing else."""
 
+import dataclasses
 import json
 import math
 import struct
@@ -16,6 +17,7 @@ from paceline.runs import RunDir, create_run
 from paceline.sealing import seal, seal_abandoned
 
 Row = dict[str, Any]
+NO_LOSS = dict.fromkeys(("loss_mean", "loss_min", "loss_max", "loss_variance"))
 
 
 def facts_of(num_workers: int = 1, *, tensorboard: bool = False) -> Facts:
@@ -308,3 +310,57 @@ def test_a_sealed_run_cannot_be_sealed_as_abandoned(run: RunDir):
     with pytest.raises(StoreError):
         seal_abandoned(run)
     assert {path: path.stat().st_mtime_ns for path in run.path.rglob("*")} == before
+
+
+def replayed(**others: Any) -> Facts:
+    return dataclasses.replace(facts_of(), compute="replayed", device="replay:k80", **others)
+
+
+class TestReplayedCompute:
+    def test_rows_without_a_loss_give_a_result_without_one(self, run: RunDir):
+        write(run, "worker0", *(row | NO_LOSS for row in ten_rows()))
+        result = seal(run, replayed(notes=["scaled"]), Outcome(status="interrupted"))
+        assert result.final_loss is None
+        assert result.warnings == ("scaled",)
+        assert result.label == "replayed compute (k80)"
+        assert not result.host_limited
+
+    def test_an_abandoned_one_still_says_what_it_was(self, tmp_path: Path):
+        facts = replayed(dilation=4.0).table()
+        run = create_run(tmp_path, "w-single", spec="", facts=facts, environment={})
+        write(run, "worker0", *(row | NO_LOSS for row in ten_rows()))
+        run.let_go()
+        result = seal_abandoned(run)
+        assert result.label == "replayed compute (k80), dilated 4x"
+        assert result.warnings == ()
+
+    @pytest.mark.parametrize(
+        ("counted", "reason"),
+        [
+            ({"late_steps": 6}, "6 % of the steps were computed late"),
+            ({"held_up_s": 0.3}, "worker0 had no processor to run on for 30 % of the time"),
+        ],
+    )
+    def test_a_host_that_could_not_keep_up_is_told(self, run: RunDir, counted: Row, reason: str):
+        totals = totals_of(device_busy_s=0.5) | counted
+        result = seal(run, replayed(), Outcome(totals={"worker0": totals}))
+        assert result.host_limited
+        assert reason in result.warnings[0]
+        assert result.nodes[0].device_busy_percent == 50
+
+    def test_one_that_kept_up_is_not(self, run: RunDir):
+        totals = totals_of(late_steps=5, held_up_s=0.01)
+        result = seal(run, replayed(), Outcome(totals={"worker0": totals}))
+        assert not result.host_limited
+        assert result.warnings == ()
+
+    def test_real_compute_is_never_called_host_limited(self, run: RunDir):
+        totals = totals_of(held_up_s=0.9, final_loss=1.0)
+        result = seal(run, facts_of(), Outcome(totals={"worker0": totals}))
+        assert not result.host_limited
+        assert result.label == "real compute"
+
+
+def totals_of(**others: Any) -> Row:
+    known = {"worker_steps": 100, "samples": 1000, "train_s": 1.0, "global_steps": 100}
+    return known | {"final_loss": None, "late_steps": 0} | others

@@ -11,7 +11,7 @@ from collections.abc import Callable
 ATTEMPT_TIMEOUT_S = 10
 
 
-def attempt(action: Callable[[], None]) -> str:
+def attempt(action: Callable[[], None], timeout_s: int | None = None) -> str:
     """Do it in a child of its own; "" if it went well, else what went wrong."""
     reader, writer = os.pipe()
     with warnings.catch_warnings():
@@ -19,7 +19,7 @@ def attempt(action: Callable[[], None]) -> str:
         warnings.simplefilter("ignore", DeprecationWarning)
         pid = os.fork()
     if pid == 0:
-        _act_and_exit(action, writer)
+        _act_and_exit(action, writer, timeout_s or ATTEMPT_TIMEOUT_S)
     os.close(writer)
     with os.fdopen(reader, encoding="utf-8", errors="replace") as pipe:
         told = pipe.read()
@@ -29,11 +29,11 @@ def attempt(action: Callable[[], None]) -> str:
     return f"the trial ended with code {os.waitstatus_to_exitcode(status)}"
 
 
-def _act_and_exit(action: Callable[[], None], writer: int) -> None:
+def _act_and_exit(action: Callable[[], None], writer: int, timeout_s: int) -> None:
     """What the child does; it never returns into the parent's code."""
     try:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
-        signal.alarm(ATTEMPT_TIMEOUT_S)
+        signal.alarm(timeout_s)
         try:
             action()
             error = ""

@@ -11,15 +11,16 @@ from __future__ import annotations
 import math
 import selectors
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, Final, final
 
-from paceline.clusters.base import Departure, Seat
+from paceline.clusters.base import Departure, LinkReport, Seat
 from paceline.comm.line import Line, LineClosed, Message
 from paceline.measure.clock import Clock
 from paceline.measure.environment import cpu_seconds
 from paceline.outcome import Outcome
-from paceline.progress import Phase, Progress, View
+from paceline.progress import Phase, Progress, View, with_rates
 from paceline.runs import RunDir
 from paceline.spec import RunSpec
 from paceline.workloads.order import Order
@@ -72,6 +73,7 @@ class Conductor:
             "joined": self._on_joined,
             "status": self._on_status,
             "usage": self._on_usage,
+            "noted": self._on_noted,
             "paused": self._on_paused,
             "trained": self._on_trained,
             "saved": self._on_saved,
@@ -80,6 +82,8 @@ class Conductor:
             "failed": self._on_failed,
             "lost": self._on_lost,
         }
+        self._noting: set[tuple[str, str]] = set()
+        self._then: Callable[[], None] = lambda: None
         self._deadline_s = math.inf
         self._interrupted = False
         self.failed_seat: str | None = None
@@ -109,6 +113,13 @@ class Conductor:
         self._hang_up(name)
         if departure.reason or self._phase != "ending":
             self._fail(name, departure.reason or "ended before the run was over")
+
+    def note_links(self, links: Sequence[LinkReport]) -> None:
+        """Keep what is known of the nodes' links, as soon as it is."""
+        if not self._outcome.links:
+            self._outcome.links = {each.node: asdict(each) for each in links}
+            for row in self._outcome.links.values():
+                self._run_dir.append_link(row)
 
     def interrupt(self) -> None:
         """Stop after the current step and keep what there is; asked twice, stop at once."""
@@ -158,13 +169,30 @@ class Conductor:
         self._outcome.data = message.get("data") or self._outcome.data
         self._outcome.has_buffers |= message.get("has_buffers", False)
         if len(self._pids) == len(self._seats):
-            self._start()
+            self._when_noted("starting", self._start)
+            for each, seat in self._seats.items():
+                if seat.role == "monitor":
+                    self._tell(each, "watch", seats=self._pids_on(seat.node))
+
+    def _when_noted(self, phase: Phase, then: Callable[[], None]) -> None:
+        """Go on when every monitor has noted what was carried before a phase.
+
+        Only before training, and when it rests: nobody who trains waits for a monitor.
+        """
+        watching = [name for name, seat in self._seats.items() if seat.role == "monitor"]
+        self._noting, self._then = {(name, phase) for name in watching}, then
+        if not watching:
+            then()
+
+    def _on_noted(self, name: str, message: Message) -> None:
+        noted = (name, message["phase"])
+        if noted in self._noting:
+            self._noting.discard(noted)
+            if not self._noting:
+                self._then()
 
     def _start(self) -> None:
-        """Everyone is here: say go, and tell the monitors whom to watch."""
-        for name, seat in self._seats.items():
-            if seat.role == "monitor":
-                self._tell(name, "watch", pids=self._pids_on(seat.node))
+        """Everyone is here: say go."""
         self._cpu_at_start = cpu_seconds()
         start_s = time.monotonic()
         self._clock.start(start_s)
@@ -174,10 +202,10 @@ class Conductor:
         self._enter("training", start_s=start_s)
         self._tell_trainers("start", start_s=start_s)
 
-    def _pids_on(self, node: str) -> list[int]:
+    def _pids_on(self, node: str) -> dict[str, int]:
         seats = self._seats.values()
         names = [each.name for each in seats if each.node == node and each.role != "monitor"]
-        return sorted({self._pids[name] for name in names})
+        return {name: self._pids[name] for name in names}
 
     def _on_served(self, name: str, message: Message) -> None:
         self._outcome.servers[name] = message
@@ -186,7 +214,8 @@ class Conductor:
         self._status[name] = message
 
     def _on_usage(self, name: str, message: Message) -> None:
-        self._usage[self._seats[name].node] = message
+        node = self._seats[name].node
+        self._usage[node] = with_rates(self._usage.get(node), message)
 
     def _on_paused(self, name: str, message: Message) -> None:
         self._paused[name] = message["progress"]
@@ -216,16 +245,17 @@ class Conductor:
             return
         if not self._training and self._spec.record.model and not self._is_saved:
             self._clock.pause(time.monotonic())
+            # First of all: an evaluation may fail.
+            self._when_noted("saving", lambda: self._tell("worker0", "save"))
             self._enter("saving")
-            self._tell("worker0", "save")  # first of all: an evaluation may fail
             return
         if not self._training and (self._interrupted or self._is_evaluated()):
             self._finish()
             return
         self._paused_from_s = time.monotonic()
         self._clock.pause(self._paused_from_s)
+        self._when_noted("evaluating", lambda: self._tell("worker0", "evaluate"))
         self._enter("evaluating")
-        self._tell("worker0", "evaluate")
 
     def _on_saved(self, _: str, message: Message) -> None:
         del message

@@ -91,7 +91,7 @@ def lines(
     data = _data(frame, keys, columns)
     colour = _colour(alt, by, strategies)
     encoding = {
-        "x": alt.X(x.name, type="quantitative", title=x.header),
+        "x": alt.X(x.name, type="quantitative", title=x.header, scale=alt.Scale(zero=True)),
         "color": colour,
     }
     scale = alt.Scale(zero=zero)

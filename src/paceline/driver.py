@@ -140,7 +140,6 @@ def _carry_out(
         )
         _lead(conductor, crew, watch)
         _note_stragglers(conductor, outcome)
-        outcome.warnings += crew.warnings
         return _failure(run_dir, outcome, conductor.failed_seat)
     except KeyboardInterrupt:  # not in the middle of training, where it is answered gently
         outcome.status, outcome.reason = "interrupted", "stopped by the user"
@@ -150,6 +149,7 @@ def _carry_out(
         return RunError(outcome.reason)
     finally:
         if crew is not None:
+            outcome.warnings += crew.warnings
             crew.end()
 
 
@@ -161,6 +161,7 @@ def _lead(conductor: Conductor, crew: Crew, watch: Watch) -> None:
             conductor.attend(_TICK_S)
             for departure in crew.departures():
                 conductor.left(departure)
+            conductor.note_links(crew.links)
             watch(conductor.view())
         except KeyboardInterrupt:
             conductor.interrupt()
@@ -216,6 +217,7 @@ def _facts(spec: RunSpec, order: Order) -> Facts:
         seats=seats,
         num_cores={node: spec.cluster.cores_of(node) or usable_cores() or 1.0 for node in seats},
         tensorboard=spec.record.tensorboard,
+        flows=_flows(spec),
         compute="replayed" if spec.is_replayed else "real",
         device=spec.device,
         dilation=spec.dilation,
@@ -235,6 +237,13 @@ def _notes(spec: RunSpec, order: Order) -> list[str]:
             f"its times are scaled to {order.batch}"
         )
     return notes
+
+
+def _flows(spec: RunSpec) -> list[tuple[str, str, float, str]] | None:
+    """What the strategy's theory says travels in a step."""
+    nodes = [seat.node for seat in spec.seats() if seat.role == "worker"]
+    flows = spec.strategy.flows(nodes)
+    return None if flows is None else [*flows]
 
 
 def _short(name: str) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, Final, final
@@ -19,6 +20,7 @@ from paceline.results import (
     Status,
     WorkerTotals,
 )
+from paceline.traffic import NodeCount, counted_on, traffic_of
 
 Row = dict[str, Any]
 
@@ -50,6 +52,8 @@ class Outcome:
     startup_s: float | None = None
     joining_s: float | None = None
     steal_s: float | None = None
+    links: dict[str, Row] = field(default_factory=dict)
+    """What each node's link was asked to carry, and did."""
     host_cpu_percent: float | None = None
     warnings: list[str] = field(default_factory=list)
 
@@ -71,6 +75,8 @@ def result_of(
     is_replayed = facts.compute == "replayed"
     if worker_steps and final_loss is None and not is_replayed:
         outcome.warnings.append("the loss is not a finite number")
+    rows = {node: [row for row in nodes if row["node"] == node] for node in facts.seats}
+    counted = {node: counted_on(node, facts, rows[node], workers) for node in facts.seats}
     servers = _servers(outcome)
     host_limited = is_replayed and _is_host_limited(outcome, workers, servers, train_s or 1.0)
     return Result(
@@ -114,10 +120,14 @@ def result_of(
         touched_rows=_said_by_any(outcome, "touched_rows"),
         row_bytes=_said_by_any(outcome, "row_bytes"),
         warnings=(*facts.notes, *outcome.warnings),
-        nodes=tuple(_node_usage(name, facts, nodes, workers) for name in facts.seats),
+        nodes=tuple(
+            _node_usage(name, facts, rows[name], workers, _network(name, counted, outcome))
+            for name in facts.seats
+        ),
         workers=workers,
         servers=servers,
         staleness=staleness,
+        traffic=traffic_of(facts, counted, {**outcome.totals, **outcome.servers}),
     )
 
 
@@ -172,13 +182,13 @@ def _worker_totals(name: str, outcome: Outcome, steps: list[Row]) -> WorkerTotal
         dropped_frames=said.get("dropped_frames"),
         rejected_peers=said.get("rejected_peers"),
         cpu_s=said.get("cpu_s"),
+        ready_s=said.get("ready_s"),
         held_up_s=said.get("held_up_s"),
         memory_peak_bytes=said.get("memory_peak_bytes"),
         hidden_s=said.get("hidden_s"),
         device_busy_s=said.get("device_busy_s"),
         late_steps=said.get("late_steps"),
         apply_s=said.get("apply_s"),
-        ready_s=said.get("ready_s"),
         buckets=tuple(BucketTotals(**each) for each in said.get("buckets", ())),
         **_arrivals(name, outcome),
         **(spans if rows else {}),
@@ -321,16 +331,39 @@ def _device_busy_percent(seats: list[str], workers: tuple[WorkerTotals, ...]) ->
     return sum(shares) / len(shares) if shares else None
 
 
+def _network(name: str, counted: Mapping[str, NodeCount | None], outcome: Outcome) -> Row:
+    """What is known of a node's link, as fields of its usage."""
+    count, link = counted[name], outcome.links.get(name, {})
+    fields = {
+        "link_bits_per_s": link.get("asked"),
+        "link_sent_bits_per_s": link.get("sent"),
+        "link_received_bits_per_s": link.get("received"),
+    }
+    if count is None:
+        return fields
+    return fields | {
+        "net_sent_bytes": count.sent_bytes,
+        "net_received_bytes": count.received_bytes,
+        "packets_sent": count.packets_sent,
+        "packets_received": count.packets_received,
+        "network_counted_by": count.counted_by,
+    }
+
+
 def _node_usage(
-    name: str, facts: Facts, nodes: list[Row], workers: tuple[WorkerTotals, ...]
+    name: str,
+    facts: Facts,
+    every: list[Row],
+    workers: tuple[WorkerTotals, ...],
+    network: Row,
 ) -> NodeUsage:
-    every = [row for row in nodes if row["node"] == name]
     phases = {row["phase"] for row in every}
     phase = "training" if "training" in phases else "mixed"  # too short for a whole sample
     rows = [row for row in every if row["phase"] == phase]
     usage = NodeUsage(
         name=name,
         seats=tuple(facts.seats[name]),
+        **network,
         device_busy_percent=_device_busy_percent(facts.seats[name], workers),
     )
     if not rows:
@@ -338,9 +371,8 @@ def _node_usage(
     cpu = [row["cpu_percent"] for row in rows]
     memory = [row["memory_bytes"] for row in rows]
     mean = sum(cpu) / len(cpu)
-    return NodeUsage(
-        name=name,
-        seats=usage.seats,
+    return replace(
+        usage,
         cpu_percent_mean=mean,
         cpu_percent_peak=max(cpu),
         cpu_node_percent_mean=mean / facts.num_cores[name],

@@ -53,6 +53,18 @@ class View:
         )
 
 
+def with_rates(before: Mapping[str, Any] | None, usage: dict[str, Any]) -> dict[str, Any]:
+    """Add to a node's sample how fast its link was, where there is one, since the one before."""
+    elapsed_s = 0.0 if before is None else usage["time_s"] - before["time_s"]
+    if before is None or elapsed_s <= 0 or usage.get("net_sent_bytes") is None:
+        return usage
+    rates = {
+        f"{key}_per_s": (usage[key] - before[key]) / elapsed_s
+        for key in ("net_sent_bytes", "net_received_bytes")
+    }
+    return {**usage, **rates}
+
+
 @final
 class Progress:
     """Rates and the time left, from the last few seconds."""

@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import Any, Literal, Self, final
 
 Status = Literal["finished", "failed", "interrupted"]
+CountedBy = Literal["qdisc", "transports"]
 VerdictKind = Literal["compute", "input", "link", "server", "straggler", "host-limited", "balanced"]
 
 
@@ -27,9 +28,18 @@ class NodeUsage:
     memory_mean_bytes: int | None = None
     memory_peak_bytes: int | None = None
     net_sent_bytes: int | None = None
+    """Payload, without the headers of packets."""
     net_received_bytes: int | None = None
     packets_sent: int | None = None
     packets_received: int | None = None
+    network_counted_by: CountedBy | None = None
+    """`qdisc`: by the kernel, at both ends of the node's link. `transports`: by those who send, as
+    if what they hand over within a node travelled."""
+    link_bits_per_s: float | None = None
+    """What was asked for, headers included."""
+    link_sent_bits_per_s: float | None = None
+    """What the link carried before the run, when it was filled to see."""
+    link_received_bits_per_s: float | None = None
     disk_read_bytes: int | None = None
     disk_written_bytes: int | None = None
     device_busy_percent: float | None = None
@@ -64,8 +74,10 @@ class WorkerTotals:
     exchange_s: float | None = None
     cpu_s: float | None = None
     """Processor time of the thread that steps; those that help it with arithmetic not counted."""
+    ready_s: float | None = None
+    """How long that thread could have run, but had no processor."""
     held_up_s: float | None = None
-    """How long its threads could have run, but had no processor, in all."""
+    """The same of all its threads, in all."""
     memory_peak_bytes: int | None = None
     """The most that was resident at once, from its start to the end of training."""
     sent_bytes: int | None = None
@@ -87,8 +99,6 @@ class WorkerTotals:
     told."""
     apply_s: float | None = None
     """How much of it the worker applied updates itself; None where a server does."""
-    ready_s: float | None = None
-    """For how long the thread that steps was ready to run and had no processor."""
     hidden_s: float | None = None
     """How long gradients were on their way while the worker still computed, in all."""
     device_busy_s: float | None = None
@@ -115,12 +125,11 @@ class ServerTotals:
     """Time spent averaging gradients and applying updates."""
     queue_s: float | None
     """Time that pushes waited before the server looked at them; None where it cannot be told."""
-    held_up_s: float | None = None
+    ready_s: float | None = None
     """As of a worker."""
+    held_up_s: float | None = None
     busy_s: float | None = None
     """Time that it did not wait for anybody."""
-    ready_s: float | None = None
-    """For how long the thread that serves was ready to run and had no processor."""
     dropped_frames: int | None = None
     """As of a worker."""
     rejected_peers: int | None = None
@@ -137,6 +146,42 @@ class Staleness:
     max: int
     histogram: dict[str, int]
     """Number of updates by staleness."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class NodeTraffic:
+    """What a node sent and received while training, beside what theory says."""
+
+    node: str
+    sent_bytes: int
+    expected_sent_bytes: int
+    sent_ratio: float | None
+    """Measured over expected; None where nothing was expected."""
+    received_bytes: int
+    expected_received_bytes: int
+    received_ratio: float | None
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class PairTraffic:
+    """What one node sent to another while training, as those who sent it counted it."""
+
+    sender: str
+    receiver: str
+    num_bytes: int
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Traffic:
+    """What travelled between nodes while training."""
+
+    nodes: tuple[NodeTraffic, ...]
+    """Empty where the strategy has no closed form, or nobody counted."""
+    pairs: tuple[PairTraffic, ...]
+    """Empty where a library sends by itself, as under `ddp`."""
 
 
 @final
@@ -175,6 +220,9 @@ class Facts:
     num_cores: dict[str, float]
     """Cores by node."""
     tensorboard: bool
+    flows: list[tuple[str, str, float, str]] | None = None
+    """What travels in a step by theory: sender, receiver, share of all parameters, and the worker
+    whose steps count. None where there is no closed form."""
     compute: Literal["real", "replayed"] = "real"
     device: str = "cpu"
     dilation: float = 1.0
@@ -255,6 +303,8 @@ class Result:
     servers: tuple[ServerTotals, ...] = ()
     staleness: Staleness | None = None
     """None where a strategy has none to speak of."""
+    traffic: Traffic | None = None
+    """What travelled between nodes, measured and by theory; None where there is one node."""
     verdict: Verdict | None = None
     """What held it up; None of a run too short to tell."""
 
@@ -278,6 +328,8 @@ class Result:
         known["servers"] = tuple(ServerTotals(**_known(ServerTotals, each)) for each in servers)
         if table.get("staleness"):
             known["staleness"] = Staleness(**_known(Staleness, table["staleness"]))
+        if table.get("traffic"):
+            known["traffic"] = _traffic(table["traffic"])
         if table.get("verdict"):
             known["verdict"] = Verdict(**_known(Verdict, table["verdict"]))
         return cls(**known)
@@ -290,6 +342,13 @@ def label(compute: str, device: str, dilation: float) -> str:
     name = PurePath(device.partition(":")[2]).name.removesuffix(".toml")
     slowed = f", dilated {dilation:g}x" if dilation != 1 else ""
     return f"replayed compute ({name}){slowed}"
+
+
+def _traffic(table: dict[str, Any]) -> Traffic:
+    return Traffic(
+        nodes=tuple(NodeTraffic(**_known(NodeTraffic, each)) for each in table["nodes"]),
+        pairs=tuple(PairTraffic(**_known(PairTraffic, each)) for each in table["pairs"]),
+    )
 
 
 def _worker_totals(table: dict[str, Any]) -> WorkerTotals:

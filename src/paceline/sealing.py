@@ -24,6 +24,7 @@ def seal(run: RunDir, facts: Facts, outcome: Outcome) -> Result:
     workers = [f"worker{index}" for index in range(facts.num_workers)]
     steps = [{"seat": seat, **row} for seat in workers for row in _rows_of(run, seat)]
     nodes = [{"node": node, **row} for node in facts.seats for row in _rows_of(run, node)]
+    outcome.links = outcome.links or {row["node"]: row for row in _rows_of(run, "links")}
     outcome.evaluations = outcome.evaluations or list(_rows_of(run, "evaluations"))
     parts: dict[Path, Callable[[], None]] = {
         run.steps: lambda: _write_parquet(run.steps, steps),

@@ -53,6 +53,8 @@ class Record(Description):
     """Whether workers write rows at all; without, a result has only totals."""
     model: bool = True
     tensorboard: bool = True
+    profile: bool = False
+    """Whether a few steps of worker 0 and of each server run under torch's profiler."""
 
     @property
     def name(self) -> str:
@@ -208,9 +210,6 @@ class RunSpec(Description):
             if getattr(self, each) is not None:
                 reason = "replayed compute learns nothing: there is no accuracy, and no loss"
                 yield Problem(each, getattr(self, each), reason)
-        if self.strategy.needs_autograd:
-            reason = f"{self.strategy.name} needs real back-propagation"
-            yield Problem("device", self.device, reason, (rates.REAL,))
         try:
             measured = self.rates().fields
         except SpecError as error:

@@ -16,8 +16,8 @@ from paceline.runs import RunDir, all_runs, find_run
 if TYPE_CHECKING:
     import polars
 
-# What a run is told that makes it no other run: how it is watched, not what it is.
-_NOT_ITS_NATURE = ("record", "seed")
+# What a run is told that makes it no other run: how it is watched, and what is drawn by lot.
+_NOT_ITS_NATURE = ("record", "seed", "eval_every", "eval_samples")
 
 
 @final
@@ -84,6 +84,11 @@ class StoredRun:
     @cached_property
     def evaluations(self) -> polars.DataFrame:
         return _frame(self.folder.evaluations)
+
+    @cached_property
+    def losses(self) -> polars.DataFrame:
+        """Every mini-batch's loss, where asked for."""
+        return _frame(self.folder.losses)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:

@@ -29,10 +29,11 @@ from paceline.compute.real import Real
 from paceline.compute.replay import Replay, ReplayedUpdate
 from paceline.errors import Aborted, PeerLost, Problem, SpecError
 from paceline.evaluation import Evaluator
-from paceline.linux import own_pid, ready_s
+from paceline.linux import own_pid
 from paceline.measure.clock import Clock, virtual
 from paceline.measure.held_up import HeldUp
 from paceline.measure.monitor import watch_node
+from paceline.measure.profile import Profile
 from paceline.measure.recorder import Recorder
 from paceline.optim import Optimizer
 from paceline.replica import Replica
@@ -45,6 +46,9 @@ from paceline.workloads.order import Order
 NEVER: Final = sys.maxsize
 # How long a worker that lost another waits for the driver to name it.
 _PATIENCE_S: Final = 4.0
+# How much a profile covers: steps of a worker, chunks that arrive at a server.
+_STEPS_IN_PROFILE: Final = 5
+_SERVED_IN_PROFILE: Final = 40
 
 # torch's random numbers are one for all threads, so inline seats make their models in turn.
 _BUILDING = threading.Lock()
@@ -85,35 +89,23 @@ def _work(berth: Berth, spec: RunSpec) -> None:
 
 
 def _serve(berth: Berth, spec: RunSpec) -> None:
+    profile = _profile(berth, spec, count=_SERVED_IN_PROFILE)
     with _BUILDING:
-        place = _place(berth, spec)
+        place = _place(berth, spec, profile)
     berth.line.send("joined", pid=own_pid())
     counted: Mapping[str, Any] = {}
-    usage, held_up = _ThreadUsage(), HeldUp()
+    began_s, held_up = time.thread_time(), HeldUp()
     try:
         counted = spec.strategy.serve(place)
     except Finished:
         pass
     finally:
         place.close()
-    counted = {**counted, **place.counted(), "held_up_s": held_up.so_far_s()}
-    berth.line.send("served", **usage.since(), **virtual(counted, spec.dilation))
-
-
-@final
-class _ThreadUsage:
-    """What this thread has had of a processor since a moment, and what it wanted."""
-
-    def __init__(self) -> None:
-        self._cpu_s = time.thread_time()
-        self._ready_s = ready_s()
-
-    def since(self) -> dict[str, float | None]:
-        before_s, now_s = self._ready_s, ready_s()
-        return {
-            "cpu_s": time.thread_time() - self._cpu_s,
-            "ready_s": None if now_s is None or before_s is None else now_s - before_s,
-        }
+    if profile is not None:
+        profile.write(berth.line.wait("start")["start_s"])
+    counted = {**counted, **place.counted(), **held_up.table()}
+    cpu_s = time.thread_time() - began_s
+    berth.line.send("served", cpu_s=cpu_s, **virtual(counted, spec.dilation))
 
 
 def _monitor(berth: Berth, spec: RunSpec) -> None:
@@ -121,17 +113,28 @@ def _monitor(berth: Berth, spec: RunSpec) -> None:
         berth.line,
         RunDir(berth.run_dir).seat_records(berth.seat.node),
         spec.record.monitor_s,
+        berth.meter,
         spec.dilation,
     )
 
 
-def _place(berth: Berth, spec: RunSpec) -> Place:
+def _profile(berth: Berth, spec: RunSpec, count: int) -> Profile | None:
+    """Look closely at worker 0 and at servers, where that was asked for."""
+    another_worker = berth.seat.role == "worker" and berth.seat.index != 0
+    if not spec.record.profile or another_worker:
+        return None
+    return Profile(berth.seat.name, RunDir(berth.run_dir).profile, count=count)
+
+
+def _place(berth: Berth, spec: RunSpec, profile: Profile | None = None) -> Place:
     """Make the model, the same in every process, and take the seat in the strategy."""
     torch.manual_seed(spec.seed)
     assert spec.optimizer is not None
     optimizer: Optimizer = spec.optimizer.for_workers(spec.num_workers)
     if spec.is_replayed and berth.seat.role == "worker":
         optimizer = ReplayedUpdate(update_s=spec.dilation * spec.rates().update_s)
+    seats = spec.seats()
+    nodes = {seat.node for seat in seats}
     return Place(
         rank=berth.seat.index,
         num_workers=spec.num_workers,
@@ -140,9 +143,12 @@ def _place(berth: Berth, spec: RunSpec) -> Place:
         optimizer=optimizer,
         checks_gradients=not spec.is_replayed,
         most_steps=spec.steps,
-        host=berth.host,
+        host=berth.host if len(nodes) == 1 else None,
+        nodes=tuple(seat.node for seat in seats if seat.role == "worker"),
+        own_node=berth.host,
         open_channel=berth.open_channel,
         address=berth.address,
+        profiled=iter if profile is None else profile.over,
     )
 
 
@@ -214,6 +220,7 @@ class Worker:
             has_loss=self.compute.has_loss,
             dilation=spec.dilation,
         )
+        self.profile = _profile(berth, spec, count=_STEPS_IN_PROFILE)
         self.clock = Clock(spec.dilation)
         self.held_up = HeldUp()
         self.num_steps = 0
@@ -231,7 +238,10 @@ class Worker:
         times = spec.rates().layer_times(
             [(each.name, each.multiply_adds) for each in layers], self.order.batch
         )
-        return Replay(replica, ready, times, rank=self.rank, dilation=spec.dilation)
+        replay = Replay(replica, ready, times, rank=self.rank, dilation=spec.dilation)
+        if spec.strategy.needs_autograd:
+            replay.through_autograd(member.wrap)
+        return replay
 
     def run(self) -> None:
         """Train from the common start to this worker's end, then be there for evaluations."""
@@ -240,10 +250,15 @@ class Worker:
             self.line.send(
                 "joined", pid=own_pid(), data=self.train_data.origin, has_buffers=has_buffers
             )
-            self.clock.start(self.line.wait("start")["start_s"])
-            usage, self.held_up = _ThreadUsage(), HeldUp()
+            start = self.line.wait("start")
+            self.place.start_counting()
+            self.clock.start(start["start_s"])
+            began_s, self.held_up = time.thread_time(), HeldUp()
             self._train_to_its_end()
-            self.line.send("trained", **usage.since(), **self._totals())
+            cpu_s = time.thread_time() - began_s
+            self.line.send("trained", cpu_s=cpu_s, **self._totals())
+            if self.profile is not None:
+                self.profile.write(start["start_s"])
             if self.rank == 0 and self.spec.record.tensorboard:
                 self._draw_graph()
             self._attend("finish")
@@ -266,6 +281,8 @@ class Worker:
         recorder, member, compute, limits = self.recorder, self.member, self.compute, self.limits
         load, computing, exchange = recorder.load, recorder.compute, recorder.exchange
         batches, bring = self._batches(), self.replica.bringer(member.pull)
+        if self.profile is not None:
+            batches = self.profile.over(batches)
         interval_ns = int(self.spec.record.interval_s * self.spec.dilation * 1e9)
         next_row_ns = 0
         evaluate_every = self.spec.evaluate_every(self.order) or NEVER
@@ -328,6 +345,8 @@ class Worker:
         """Write down the steps since the last row, and look whether the driver said anything."""
         if self.recorder.losses:
             self.recorder.move_to_exchange(self.member.take_waited_ns())
+            if self.profile is not None:
+                self.recorder.load.total_ns -= self.profile.take_spent_ns()
             samples = self.num_steps * self.order.batch
             row = self.recorder.write(self.clock.now_s(), samples, self.member.global_steps)
             self.line.offer("status", **row)
@@ -374,14 +393,19 @@ class Worker:
             "touched_rows": self.touched_rows,
             "row_bytes": self.replica.row_bytes,
             "memory_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            "parameter_bytes": self._parameter_bytes(),
             **virtual(self._counted(), self.spec.dilation),
             **self.train_data.counted(),
             **self.place.counted(),
         }
 
+    def _parameter_bytes(self) -> int | None:
+        """How much there is to exchange in a step; of a table it depends on the batch."""
+        replica = self.replica
+        return replica.parameters.nbytes if replica.table is None else None
+
     def _counted(self) -> dict[str, Any]:
-        held_up = {"held_up_s": self.held_up.so_far_s()}
-        return {**self.member.counted(), **self.compute.counted(), **held_up}
+        return {**self.member.counted(), **self.compute.counted(), **self.held_up.table()}
 
     def _save(self) -> None:
         """Keep the final parameters."""

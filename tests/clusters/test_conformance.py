@@ -1,3 +1,8 @@
+import pytest
+
+from paceline.attempts import attempt
+from paceline.clusters.emulated.describe import Emulated
+from paceline.clusters.emulated.network import try_out
 from paceline.clusters.inline import Inline
 from paceline.clusters.local import Local
 from paceline.testing import ClusterConformance
@@ -9,3 +14,13 @@ class TestInline(ClusterConformance):
 
 class TestLocal(ClusterConformance):
     cluster = Local()
+
+
+class TestEmulated(ClusterConformance):
+    cluster = Emulated()
+
+    @pytest.fixture(autouse=True)
+    def needs_namespaces(self):
+        refused = attempt(lambda: try_out(0.0))
+        if refused:
+            pytest.skip(f"this machine lets nobody make network namespaces: {refused}")

@@ -6,13 +6,14 @@ import signal
 import subprocess
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from paceline import attempts
 from paceline.linux import own_pid
-from paceline.measure import machine
+from paceline.measure import machine, trials
 from paceline.measure.environment import cpu_cgroups
 from paceline.measure.machine import Finding, examine, missing_required
 
@@ -70,16 +71,12 @@ def test_network_namespaces_agree_with_the_unshare_command(findings: dict[str, F
     assert findings["network namespaces"].ok == (done.returncode == 0)
 
 
-def test_without_iproute2_shaping_is_missing_and_the_package_named(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-):
-    (tmp_path / "sh").symlink_to(shutil.which("sh"))
-    monkeypatch.setenv("PATH", str(tmp_path))
-    tools, *trials = machine._shaping()
-    assert tools.ok is False
-    assert "iproute2" in tools.remedy
-    assert not any(trial.ok for trial in trials)
-    assert all(trial.remedy for trial in trials)
+def test_what_the_kernel_lacks_is_named(monkeypatch: pytest.MonkeyPatch):
+    trial = partial(trials.try_queue, "nosuchqueue")
+    monkeypatch.setattr(machine, "TRIALS", (("shaping (tbf)", trial, "sch_tbf"),))
+    (finding,) = machine._shaping()
+    assert finding.ok is False
+    assert "sch_tbf" in finding.remedy
 
 
 def test_a_trial_that_raises_tells_why():

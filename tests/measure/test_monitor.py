@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from paceline.comm.line import Line, SeatLine
+from paceline.comm.meter import Carried, Meter
 from paceline.errors import Aborted
 from paceline.measure.monitor import watch_node
 
@@ -23,11 +24,13 @@ Row = dict[str, Any]
 class Watched:
     """The driver's end of a monitor that runs beside the test."""
 
-    def __init__(self, rows: Path) -> None:
+    def __init__(self, rows: Path, meter: Meter | None = None) -> None:
         mine, its = Line.pair()
         self.line = Line(mine)
         self.rows = rows
+        self.meter = meter
         self.heard: list[Row] = []
+        self.noted: list[str] = []
         self.error: BaseException | None = None
         self.seat = SeatLine(Line(its))
         self.thread = threading.Thread(target=self._watch)
@@ -35,7 +38,7 @@ class Watched:
 
     def _watch(self) -> None:
         try:
-            watch_node(self.seat, self.rows, INTERVAL_S)
+            watch_node(self.seat, self.rows, INTERVAL_S, self.meter)
         except BaseException as error:
             self.error = error
         self.seat.close()
@@ -44,7 +47,11 @@ class Watched:
         while True:
             message = self.line.receive()
             assert message is not None
-            assert message.pop("kind") == "usage"
+            kind = message.pop("kind")
+            if kind == "noted":
+                self.noted.append(message["phase"])
+                continue
+            assert kind == "usage"
             self.heard.append(message)
             if wanted(message):
                 return message
@@ -75,7 +82,7 @@ def busy() -> Iterator[int]:
 
 def test_what_a_busy_process_uses_is_seen_by_phase(watched: Watched, busy: int):
     assert watched.line.receive() == {"kind": "joined", "pid": os.getpid()}
-    watched.line.send("watch", pids=[busy])
+    watched.line.send("watch", seats={"worker0": busy})
     row = watched.until(lambda row: row["phase"] == "starting")
     assert row["time_s"] == 0.0
     watched.line.send(
@@ -95,7 +102,7 @@ def test_what_a_busy_process_uses_is_seen_by_phase(watched: Watched, busy: int):
 
 def test_its_clock_is_the_training_clock(watched: Watched):
     watched.line.receive()
-    watched.line.send("watch", pids=[os.getpid()])
+    watched.line.send("watch", seats={"worker0": os.getpid()})
     watched.line.send(
         "phase", phase="training", moment_s=time.monotonic(), start_s=time.monotonic() - 1000
     )
@@ -112,7 +119,7 @@ def test_its_clock_is_the_training_clock(watched: Watched):
 def test_a_process_that_ends_is_no_error(watched: Watched):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         watched.line.receive()
-        watched.line.send("watch", pids=[process.pid])
+        watched.line.send("watch", seats={"worker0": process.pid})
         watched.until(lambda row: row["memory_bytes"] > 0)
         process.kill()
         process.wait()
@@ -123,9 +130,10 @@ def test_a_process_that_ends_is_no_error(watched: Watched):
 
 def test_a_driver_that_does_not_read_does_not_hold_it_up(watched: Watched):
     watched.line.receive()
+    watched.line.send("watch", seats={"worker0": os.getpid()})
+    assert watched.line.receive() == {"kind": "noted", "phase": "starting"}
     for _ in range(5000):  # far more than the line holds
         watched.seat.offer("noise", text="x" * 1000)
-    watched.line.send("watch", pids=[os.getpid()])
     while not (watched.rows.exists() and watched.rows.stat().st_size):
         time.sleep(0.01)
     assert len(watched.finish()) >= 1
@@ -136,8 +144,57 @@ def test_a_driver_that_does_not_read_does_not_hold_it_up(watched: Watched):
 def test_it_ends_when_the_driver_is_gone(watched: Watched, is_watching: bool):
     watched.line.receive()
     if is_watching:
-        watched.line.send("watch", pids=[os.getpid()])
+        watched.line.send("watch", seats={"worker0": os.getpid()})
         watched.until(lambda _: True)
     watched.line.close()
     watched.thread.join()
     assert isinstance(watched.error, Aborted)
+
+
+def test_a_seat_is_seen_by_itself(watched: Watched, busy: int):
+    watched.line.receive()
+    watched.line.send("watch", seats={"worker0": busy, "server0": os.getpid()})
+    row = watched.until(lambda row: row["cpu_percent"] > 10)
+    worker, server = row["seats"]
+    assert (worker["seat"], server["seat"]) == ("worker0", "server0")
+    together = worker["cpu_percent"] + server["cpu_percent"]
+    assert together == pytest.approx(row["cpu_percent"])
+    assert worker["cpu_percent"] > 0
+    watched.finish()
+
+
+def test_a_link_is_read_while_workers_train_and_not_while_they_evaluate(tmp_path: Path):
+    """Of a link that carries a byte more each time somebody looks, nothing else can be told."""
+    carried = Carried()
+
+    def meter() -> Carried:
+        return carried
+
+    watched = Watched(tmp_path / "node0.jsonl", meter)
+
+    def enter(phase: str, **fields: float) -> None:
+        watched.line.send("phase", phase=phase, moment_s=time.monotonic(), **fields)
+        while phase not in watched.noted:
+            watched.until(lambda _: True)
+
+    watched.line.receive()
+    carried = Carried(100, 100, 1, 1)  # before training: parameters were spread
+    watched.line.send("watch", seats={"worker0": os.getpid()})
+    watched.until(lambda row: row["net_sent_bytes"] == 0)
+    assert watched.noted == ["starting"]
+    carried = Carried(1100, 2100, 11, 21)  # a worker was quicker than the monitor
+    enter("training", start_s=time.monotonic())
+    carried = Carried(1200, 2200, 12, 22)
+    row = watched.until(lambda row: row["phase"] == "training")
+    assert (row["net_sent_bytes"], row["net_received_bytes"]) == (1100, 2100)
+    enter("evaluating")
+    carried = Carried(9200, 9200, 92, 92)
+    row = watched.until(lambda row: row["phase"] == "evaluating")
+    assert (row["packets_sent"], row["packets_received"]) == (11, 21)
+    watched.noted.clear()
+    enter("training")
+    carried = Carried(9300, 9400, 93, 94)
+    watched.until(lambda row: row["net_sent_bytes"] == 1200)
+    last = watched.finish()[-1]
+    assert (last["net_sent_bytes"], last["net_received_bytes"]) == (1200, 2300)
+    watched.line.close()

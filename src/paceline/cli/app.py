@@ -14,6 +14,8 @@ from paceline.cli import (
     data,
     doctor,
     explain,
+    export,
+    monitor,
     report,
     run,
     stored,
@@ -56,12 +58,18 @@ app.command("compare", help=compare.HELP)(compare.compare)
 app.command("ls")(stored.ls)
 app.command("show")(stored.show)
 app.command("explain")(explain.explain)
+app.command("export")(export.export)
 app.command("report")(report.report)
+app.command("export")(export.export)
 app.command("study", help=study.HELP)(study.study)
 app.command("workloads")(workloads.workloads)
 app.command("calibrate")(calibrate.calibrate)
 data.app.command("convert")(convert.convert)
 app.add_typer(data.app, name="data")
+# What follows the command's name is the command's own, options too.
+app.command("monitor", help=monitor.HELP, context_settings={"allow_interspersed_args": False})(
+    monitor.monitor
+)
 app.command("doctor")(doctor.doctor)
 
 

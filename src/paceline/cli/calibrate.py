@@ -51,7 +51,6 @@ def calibrate(
 
     Needs no data. The file is what `paceline run WORKLOAD --device replay:FILE` takes.
     """
-    from paceline.calibration import calibrate as measure
     from paceline.cli.tables import wide_console
     from paceline.spec import RunSpec
 
@@ -60,6 +59,8 @@ def calibrate(
     settings = [*(set_ or []), *(more_settings or [])]
     spec = RunSpec.from_table(spec_table(workload, chosen, settings))
     path = _checked(out or Path(f"{spec.workload.name.rpartition(':')[2]}.rates.toml"))
+    from paceline.calibration import calibrate as measure  # brings in torch
+
     console = wide_console(stderr=True)
     with console.status("") as status:
         rates = measure(

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 _LINE_EVERY_S: Final = 5.0
 _BAR_WIDTH: Final = 24
+_NODE_BAR_WIDTH: Final = 10
 
 
 @contextlib.contextmanager
@@ -39,7 +40,8 @@ def watching(spec: RunSpec) -> Iterator[Callable[[View], None]]:
         title += f" · {label('replayed', spec.device, spec.dilation)}"
     if console.is_terminal and not spec.cluster.shares_process:
         with Live(console=console, refresh_per_second=8, transient=True) as live:
-            yield lambda view: live.update(panel(title, view))
+            cores_of = _cores(spec)
+            yield lambda view: live.update(panel(title, view, cores_of))
     else:
         yield _Lines(console, title).show
 
@@ -63,14 +65,22 @@ class _Lines:
         self._console.print(f"  {headline(view)}", markup=False)
 
 
-def panel(title: str, view: View) -> Group:
+def _cores(spec: RunSpec) -> Callable[[str], float]:
+    from paceline.measure.environment import usable_cores
+
+    all_cores = usable_cores() or 1.0
+    return lambda node: spec.cluster.cores_of(node) or all_cores
+
+
+def panel(title: str, view: View, cores_of: Callable[[str], float]) -> Group:
     """Draw the run: what, how far, how fast, and a line a node."""
     bar = ProgressBar(total=1.0, completed=view.fraction or 0.0, width=_BAR_WIDTH)
     top = Table.grid(padding=(0, 1))
     percent = "" if view.fraction is None else f"{100 * view.fraction:3.0f} %"
     top.add_row(Text(title, style="bold"), bar, percent)
     lines: list[Any] = [top, Text(f"  {headline(view)}")]
-    lines += [Text(f"  {node_line(name, usage)}") for name, usage in view.nodes.items()]
+    nodes = sorted(view.nodes.items(), key=lambda each: (len(each[0]), each[0]))
+    lines += [Text(f"  {node_line(name, usage, cores_of(name))}") for name, usage in nodes]
     return Group(*lines)
 
 
@@ -95,8 +105,19 @@ def headline(view: View) -> str:
     return " · ".join(parts)
 
 
-def node_line(name: str, usage: Any) -> str:
-    """Say what a node uses."""
-    return (
-        f"{name}  CPU {usage['cpu_percent']:5.0f} %  memory {usage['memory_bytes'] / 1e6:7,.0f} MB"
-    )
+def node_line(name: str, usage: Any, num_cores: float) -> str:
+    """Say what a node uses: a bar of its cores, or of its device where compute is replayed."""
+    busy = usage.get("device_busy_percent")
+    percent = usage["cpu_percent"] if busy is None else busy
+    bar = _bar(percent / (100 * num_cores if busy is None else 100))
+    what = "CPU" if busy is None else "device"
+    line = f"{name}  {what} {bar} {percent:4.0f} %  memory {usage['memory_bytes'] / 1e6:7,.0f} MB"
+    rates = [usage.get(f"net_{way}_bytes_per_s") for way in ("received", "sent")]
+    if None not in rates:
+        line += f"  in {rates[0] / 1e6:6,.1f} MB/s  out {rates[1] / 1e6:6,.1f} MB/s"
+    return line
+
+
+def _bar(share: float) -> str:
+    full = round(_NODE_BAR_WIDTH * min(1.0, max(0.0, share)))
+    return "█" * full + "░" * (_NODE_BAR_WIDTH - full)

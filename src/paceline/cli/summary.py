@@ -23,6 +23,8 @@ def print_result(result: Result) -> None:
     if result.servers:
         console.print(_servers(result))
     console.print(_nodes(result))
+    if any(node.link_bits_per_s for node in result.nodes):
+        console.print(_links(result))
     if result.verdict is not None:
         console.print(f"[bold]verdict[/] {escape(result.verdict.sentence)}", soft_wrap=True)
     for warning in result.warnings:
@@ -128,7 +130,7 @@ def _servers(result: Result) -> Table:
 def _nodes(result: Result) -> Table:
     columns = ("CPU mean>", "CPU peak>", "memory mean>", "peak>", "disk read>", "written>")
     device = ("device busy>",) if result.compute != "real" else ()
-    table = plain_table("node", "seats", *device, *columns)
+    table = plain_table("node", "seats", *device, *columns, "net sent>", "received>")
     for node in result.nodes:
         busy = node.device_busy_percent
         cells = ["-" if busy is None else f"{busy:.0f} %"] if device else []
@@ -151,11 +153,30 @@ def _usage(node: NodeUsage) -> list[str]:
         node.memory_peak_bytes,
         node.disk_read_bytes,
         node.disk_written_bytes,
+        node.net_sent_bytes,
+        node.net_received_bytes,
     ]
     return [
         *("-" if each is None else f"{each:.0f} %" for each in cpu),
         *("-" if each is None else f"{each / 1e6:,.1f} MB" for each in amounts),
     ]
+
+
+def _links(result: Result) -> Table:
+    """What each link is like, and its payload over what theory says."""
+    columns = ("link>", "carried out>", "and in>", "sent / theory>", "received / theory>")
+    table = plain_table("node", *columns)
+    ratios = {each.node: each for each in result.traffic.nodes} if result.traffic else {}
+    for node in result.nodes:
+        law = ratios.get(node.name)
+        rates = (node.link_bits_per_s, node.link_sent_bits_per_s, node.link_received_bits_per_s)
+        shares = (law.sent_ratio, law.received_ratio) if law else (None, None)
+        table.add_row(
+            node.name,
+            *("-" if each is None else f"{each / 1e6:,.0f} Mbit/s" for each in rates),
+            *("-" if each is None else f"{each:.4f}" for each in shares),
+        )
+    return table
 
 
 def percent(share: float) -> str:

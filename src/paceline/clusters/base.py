@@ -72,7 +72,7 @@ class Berth:
     line: SeatLine
     open_channel: Callable[[], Channel]
     host: Host | None = None
-    """What the seats of one host share, where they do."""
+    """What the seats of this one's node share, where they do."""
     address: str = "127.0.0.1"
     """Where other nodes reach this one."""
     meter: Meter | None = None

@@ -57,11 +57,18 @@ class _Stock:
         else:
             boxes = make_mailboxes(names, "tcp" if transport == "zmq-tcp" else "unix")
         return _Stock(
-            make_holdings(names) if transport == "shared" else None,
+            make_holdings(names) if transport == "shared" or site is not None else None,
             boxes,
             make_keys(names) if job["encrypt"] else None,
             site,
         )
+
+    def held_on(self, node: str, job: Table) -> Mapping[str, Holdings] | None:
+        """What the seats of a node share: nodes have no memory in common."""
+        if self.holdings is None:
+            return None
+        names = [_name_of(table) for table in job["seats"] if table["node"] == node]
+        return {name: self.holdings[name] for name in names}
 
     def close(self) -> None:
         close_holdings(self.holdings)
@@ -266,7 +273,7 @@ def _sit(job: Table, table: Table, stock: _Stock) -> int:
         os.environ["GLOO_SOCKET_IFNAME"] = stock.site.interface
     seat = Seat(table["role"], table["index"], table["node"])
     line = SeatLine(Line(socket.socket(fileno=table["line"])))
-    holdings, mailboxes = stock.holdings, stock.mailboxes
+    holdings, mailboxes = stock.held_on(table["node"], job), stock.mailboxes
     keep_only(seat.name, mailboxes)
     addresses = {name: each.address for name, each in mailboxes.items()}
 

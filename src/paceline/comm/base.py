@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Callable
 from functools import cache, partial
 from typing import TYPE_CHECKING, NamedTuple
@@ -59,6 +60,10 @@ class Channel(ABC):
     received_bytes: int = 0
     dropped: int = 0
     """Frames that were not ours, or damaged, or not what was asked for, and were left aside."""
+
+    def __init__(self) -> None:
+        self.sent_to: Counter[str] = Counter()
+        """Bytes of values sent so far, by seat."""
 
     @property
     def rejected(self) -> int:

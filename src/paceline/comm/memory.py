@@ -29,6 +29,7 @@ class MemoryChannel(Channel):
     """A seat's view of the letter boxes of all seats."""
 
     def __init__(self, name: str, boxes: Boxes, line: SeatLine) -> None:
+        super().__init__()
         self.name = name
         self._boxes = boxes
         self._line = line
@@ -37,6 +38,7 @@ class MemoryChannel(Channel):
         import torch
 
         self.sent_bytes += values.nbytes
+        self.sent_to[to] += values.nbytes
         kept = values.detach().clone(memory_format=torch.contiguous_format)
         dtype = str(kept.dtype).removeprefix("torch.")
         self._boxes[to].put(Message(self.name, tag, dtype, tuple(kept.shape), bytes_of(kept)))

@@ -12,7 +12,7 @@ HEADER_BYTES: Final = 66
 
 @final
 @dataclass(frozen=True)
-class Traffic:
+class Carried:
     """Bytes of payload and packets, since a link was made or between two moments."""
 
     sent_bytes: int = 0
@@ -20,11 +20,11 @@ class Traffic:
     packets_sent: int = 0
     packets_received: int = 0
 
-    def __add__(self, other: Traffic) -> Traffic:
-        return Traffic(*(mine + its for mine, its in zip(self._all, other._all, strict=True)))
+    def __add__(self, other: Carried) -> Carried:
+        return Carried(*(mine + its for mine, its in zip(self._all, other._all, strict=True)))
 
-    def __sub__(self, other: Traffic) -> Traffic:
-        return Traffic(*(mine - its for mine, its in zip(self._all, other._all, strict=True)))
+    def __sub__(self, other: Carried) -> Carried:
+        return Carried(*(mine - its for mine, its in zip(self._all, other._all, strict=True)))
 
     @property
     def _all(self) -> tuple[int, ...]:
@@ -42,4 +42,4 @@ class Traffic:
         )
 
 
-Meter = Callable[[], Traffic]
+Meter = Callable[[], Carried]

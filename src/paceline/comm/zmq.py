@@ -54,6 +54,7 @@ class ZmqChannel(Channel):
 
         With keys, everything is encrypted, and only seats of this run are let in.
         """
+        super().__init__()
         self.name = name
         self._run = run
         self._line = line
@@ -77,19 +78,21 @@ class ZmqChannel(Channel):
         parts = (self._head(values, tag), bytes_of(values))
         self._post(partial(self._outbox(to).send_multipart, parts))
         self.sent_bytes += values.nbytes
+        self.sent_to[to] += values.nbytes
 
     def outlet(self, to: str, values: Tensor) -> Callable[[int], None]:
         if values.nbytes > _SMALL_BYTES:
             return partial(self.send, to, values)
         source, num_bytes = bytes_of(values), values.nbytes
         frame, target = self._draft(values)
-        post = self._outbox(to).send
+        post, sent_to = self._outbox(to).send, self.sent_to
 
         def send(tag: int) -> None:
             target[:] = source
             wire.number(frame, self._sequence, tag)
             self._sequence += 1
             self.sent_bytes += num_bytes
+            sent_to[to] += num_bytes
             try:
                 post(frame)
             except zmq.Again:

@@ -10,13 +10,16 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from time import perf_counter_ns
 from typing import ClassVar, Final, final
 
+import torch
 from torch import Tensor, nn
 
 from paceline.compute.base import Compute
 from paceline.compute.rates import LayerTime
+from paceline.compute.stand_in import StandIn
 from paceline.description import NotNegative
 from paceline.errors import Problem, SpecError
 from paceline.linux import wake_promptly
@@ -53,25 +56,48 @@ class Replay(Compute):
         self._ready = ready
         self._moments = _moments(replica, times, dilation)
         self._step_ns = self._moments[-1][0] if self._moments else 0
+        self._began_ns = 0
+        self._through: nn.Module | None = None
         self._num_steps = 0
         self._num_late = 0
         # Written once, so that the memory is there. Each worker's own: averaging them is real.
         replica.gradients.fill_(_GRADIENT * (1 + rank))
 
+    def through_autograd(self, wrap: Callable[[nn.Module], nn.Module]) -> None:
+        """Have gradients become ready inside of torch's back-propagation, of a wrapped model."""
+        trained = [each for _, parameters in self._moments for each in parameters]
+        groups = [
+            (partial(self._sleep, after_ns), parameters)
+            for after_ns, parameters in self._moments
+            if parameters
+        ]
+        self._through = wrap(StandIn(trained[::-1], groups))
+
     def gradients(self, batch: Sequence[Tensor]) -> float:
         del batch
-        began_ns = perf_counter_ns()
-        ready = self._ready
-        if ready is not None:
-            for after_ns, parameters in self._moments:
-                _sleep_until(began_ns + after_ns)
-                for parameter in parameters:
-                    ready(parameter)
-        _wait_until(began_ns + self._step_ns)
+        self._began_ns = perf_counter_ns()
+        if self._through is not None:
+            start = torch.zeros(1, requires_grad=True)
+            self._through(start).backward()
+            # What is exchanged in there is not the device's: whether it is late cannot be told.
+            self._num_steps += 1
+            return math.nan
+        if self._ready is not None:
+            self._tell(self._ready)
+        _wait_until(self._began_ns + self._step_ns)
         self._num_steps += 1
-        late_ns = perf_counter_ns() - began_ns - self._step_ns
+        late_ns = perf_counter_ns() - self._began_ns - self._step_ns
         self._num_late += late_ns > _LATE_SHARE * self._step_ns + _MOMENT_NS
         return math.nan
+
+    def _tell(self, ready: Ready) -> None:
+        for after_ns, parameters in self._moments:
+            self._sleep(after_ns)
+            for parameter in parameters:
+                ready(parameter)
+
+    def _sleep(self, after_ns: int) -> None:
+        _sleep_until(self._began_ns + after_ns)
 
     def counted(self) -> dict[str, float | int]:
         return {

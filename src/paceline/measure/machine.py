@@ -11,7 +11,9 @@ import shutil
 import sys
 import tempfile
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Any
@@ -21,8 +23,9 @@ from paceline.linux import become_root_inside
 from paceline.measure.environment import cpu_cgroups, memory_bytes, quota_cores, usable_cores
 from paceline.measure.trials import (
     enter_network_namespace,
-    run_in_network_namespace,
+    try_links,
     try_pid_namespace,
+    try_queue,
 )
 
 MINIMUM_PYTHON = (3, 11)
@@ -34,19 +37,15 @@ ROOT_OR_USER_NAMESPACES = (
     "kernel.apparmor_restrict_unprivileged_userns=0 (Ubuntu), user.max_user_namespaces=10000; "
     "in a container add --cap-add SYS_ADMIN --cap-add NET_ADMIN"
 )
-TRIALS = (  # what links are made of, a command that makes one, and where it is in the kernel
-    (
-        "links (bridge, veth)",
-        "ip link add name b0 type bridge && ip link add name v0 type veth",
-        "bridge and veth",
-    ),
+# What links are made of, a trial, and where it is in the kernel.
+TRIALS: tuple[tuple[str, Callable[[], None], str], ...] = (
+    ("links (bridge, veth)", try_links, "bridge and veth"),
     (
         "shaping (tbf)",
-        "tc qdisc add dev lo root tbf rate 1gbit burst 128kb latency 50ms",
+        partial(try_queue, "tbf", rate=125_000_000, burst=131_072, limit=1 << 20),
         "sch_tbf",
     ),
-    ("shaping (htb)", "tc qdisc add dev lo root handle 1: htb default 1", "sch_htb"),
-    ("latency (netem)", "tc qdisc add dev lo root netem delay 1ms", "sch_netem"),
+    ("latency (netem)", partial(try_queue, "netem", delay=1000), "sch_netem"),
 )
 
 
@@ -140,22 +139,15 @@ def _namespace(name: str, error: str) -> Finding:
 
 
 def _shaping() -> list[Finding]:
-    return [_tools(), *(_trial(*trial) for trial in TRIALS)]
+    return [_trial(*trial) for trial in TRIALS]
 
 
-def _tools() -> Finding:
-    missing = [tool for tool in ("ip", "tc") if shutil.which(tool) is None]
-    value = f"{' and '.join(missing)} not on PATH" if missing else "ip and tc on PATH"
-    remedy = "install the package iproute2 (Debian, Ubuntu; Fedora: iproute-tc), /usr/sbin on PATH"
-    return Finding("iproute2", not missing, value, remedy if missing else "")
-
-
-def _trial(name: str, command: str, module: str) -> Finding:
-    error = attempt(lambda: run_in_network_namespace(command))
+def _trial(name: str, trial: Callable[[], None], module: str) -> Finding:
+    error = attempt(trial)
     if not error:
         return Finding(name, True, "works")
     remedy = (
-        f"needs network namespaces, iproute2 and the kernel's {module} "
+        f"needs network namespaces and the kernel's {module} "
         f"(modprobe; Ubuntu: package linux-modules-extra)"
     )
     # Latency is an extra: links can be shaped without it.

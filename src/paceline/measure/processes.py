@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import os
 import signal
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 Segment = tuple[int, int]  # (st_dev, st_ino): the same memory in whichever process it is held
@@ -34,6 +34,15 @@ SURVEY_EVERY = 10
 
 
 @dataclass(frozen=True)
+class TreeUsage:
+    """What one tree has used since it began; it never decreases."""
+
+    cpu_s: float
+    disk_read_bytes: int
+    disk_written_bytes: int
+
+
+@dataclass(frozen=True)
 class Usage:
     """What the trees use now, and what they have used since they began.
 
@@ -46,6 +55,8 @@ class Usage:
     disk_read_bytes: int | None
     disk_written_bytes: int | None
     num_processes: int
+    by_root: Mapping[int, TreeUsage]
+    """Of each tree by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,8 +85,9 @@ class Sampler:
         self._segments: dict[int, dict[Segment, str]] = {}
         self._num_descriptors: dict[int, int] = {}
         self._num_samples = 0
-        self._ended_ticks = self._ended_read_bytes = self._ended_written_bytes = 0
-        self._last = Usage(0.0, 0, 0, 0, 0)
+        self._roots = {pid: pid for pid in self._live}
+        self._ended = dict.fromkeys(self._live, (0, 0, 0))  # ticks, bytes read, bytes written
+        self._last = Usage(0.0, 0, 0, 0, 0, {})
 
     def sample(self) -> Usage:
         """Read every process once; ended processes are no error and keep what they had used."""
@@ -100,6 +112,7 @@ class Sampler:
             for pid in _children(parent, every_thread=self._is_due(parent)):
                 if pid not in self._live and (reading := _read_process(pid)):
                     self._live[pid] = reading
+                    self._roots[pid] = self._roots[parent]
                     parents.append(pid)
 
     def _settle(self, ended: dict[int, _Reading]) -> None:
@@ -107,10 +120,8 @@ class Sampler:
         for reading in ended.values():
             if self._is_inherited(reading, ended):
                 continue
-            self._ended_ticks += reading.cpu_ticks
-            read_bytes, written_bytes = reading.disk_bytes or (0, 0)
-            self._ended_read_bytes += read_bytes
-            self._ended_written_bytes += written_bytes
+            root = self._roots[reading.pid]
+            self._ended[root] = _sum(self._ended[root], _counters(reading))
 
     def _is_inherited(self, reading: _Reading, ended: dict[int, _Reading]) -> bool:
         """Linux adds a child's CPU and disk counters to the parent that waits for it."""
@@ -140,20 +151,47 @@ class Sampler:
     def _usage(self) -> Usage:
         """Never less than last time: a child may end between its parent's reading and its own."""
         readings = self._live.values()
-        ticks = self._ended_ticks + sum(reading.cpu_ticks for reading in readings)
-        disks = [reading.disk_bytes for reading in readings if reading.disk_bytes is not None]
-        is_told = len(disks) == len(readings)
-        read_bytes = self._ended_read_bytes + sum(disk[0] for disk in disks)
-        written_bytes = self._ended_written_bytes + sum(disk[1] for disk in disks)
+        by_root = self._by_root()
+        is_told = all(reading.disk_bytes is not None for reading in readings)
+        read_bytes = sum(each.disk_read_bytes for each in by_root.values())
+        written_bytes = sum(each.disk_written_bytes for each in by_root.values())
         return Usage(
-            cpu_s=max(self._last.cpu_s, ticks / TICKS_PER_S),
+            cpu_s=sum(each.cpu_s for each in by_root.values()),
             memory_bytes=sum(r.anonymous_bytes for r in readings) + self._shared_bytes(),
-            disk_read_bytes=max(self._last.disk_read_bytes or 0, read_bytes) if is_told else None,
-            disk_written_bytes=(
-                max(self._last.disk_written_bytes or 0, written_bytes) if is_told else None
-            ),
+            disk_read_bytes=read_bytes if is_told else None,
+            disk_written_bytes=written_bytes if is_told else None,
             num_processes=sum(not reading.is_zombie for reading in readings),
+            by_root=by_root,
         )
+
+    def _by_root(self) -> dict[int, TreeUsage]:
+        sums = dict(self._ended)
+        for pid, reading in self._live.items():
+            root = self._roots[pid]
+            sums[root] = _sum(sums[root], _counters(reading))
+        return {root: _not_less(each, self._last.by_root.get(root)) for root, each in sums.items()}
+
+
+Counters = tuple[int, int, int]
+
+
+def _counters(reading: _Reading) -> Counters:
+    return reading.cpu_ticks, *(reading.disk_bytes or (0, 0))
+
+
+def _sum(first: Counters, second: Counters) -> Counters:
+    return first[0] + second[0], first[1] + second[1], first[2] + second[2]
+
+
+def _not_less(counters: Counters, last: TreeUsage | None) -> TreeUsage:
+    ticks, read_bytes, written_bytes = counters
+    if last is None:
+        return TreeUsage(ticks / TICKS_PER_S, read_bytes, written_bytes)
+    return TreeUsage(
+        max(last.cpu_s, ticks / TICKS_PER_S),
+        max(last.disk_read_bytes, read_bytes),
+        max(last.disk_written_bytes, written_bytes),
+    )
 
 
 def _slurp(path: str) -> bytes:

@@ -47,7 +47,7 @@ def _worker_points(rows: list[Row]) -> Iterable[Point]:
 def _node_points(rows: list[Row]) -> Iterable[Point]:
     for number, row in enumerate(rows):
         for key, value in row.items():
-            if key not in {"node", "phase", "time_s"} and value is not None:
+            if key not in {"node", "phase", "seats", "time_s"} and value is not None:
                 yield f"node/{key}", value, number, row["time_s"]
 
 

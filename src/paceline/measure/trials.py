@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import subprocess
 
 from paceline import linux
-from paceline.attempts import ATTEMPT_TIMEOUT_S
 
 
 def _enter_namespace(flag: int) -> None:
@@ -30,15 +28,20 @@ def try_pid_namespace() -> None:
         raise OSError("the first process inside is not number 1")
 
 
-def run_in_network_namespace(command: str) -> None:
+def try_links() -> None:
+    """Make a bridge and a pair of interfaces."""
+    from pyroute2 import IPRoute
+
     enter_network_namespace()
-    done = subprocess.run(
-        ("sh", "-c", command),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=ATTEMPT_TIMEOUT_S / 2,  # so that the child's alarm leaves no grandchild behind
-        check=False,
-    )
-    if done.returncode != 0:
-        raise OSError(" ".join((done.stderr or done.stdout).split()))
+    with IPRoute() as route:
+        route.link("add", ifname="b0", kind="bridge")
+        route.link("add", ifname="v0", kind="veth", peer={"ifname": "v1"})
+
+
+def try_queue(kind: str, **how: int) -> None:
+    """Put a queueing discipline on an interface."""
+    from pyroute2 import IPRoute
+
+    enter_network_namespace()
+    with IPRoute() as route:
+        route.tc("add", kind, 1, "1:", **how)

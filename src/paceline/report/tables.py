@@ -219,8 +219,8 @@ def every_run(sides: Sequence[Side]) -> Table:
         for run in side.runs
     ]
     columns = [
-        Column(name="run", label="run"),
         Column(name="side", label="strategy"),
+        Column(name="run", label="run"),
         Column(name="status", label="status"),
         Column(name="reason", label="reason"),
         Column(name="train_s", label="training", unit="s", form=".3f"),

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, final
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
 
 from paceline.description import Description
 from paceline.errors import Problem
@@ -36,9 +36,15 @@ class Place:
     """After how many global steps the run ends, where that is how its length was given."""
     host: Host | None
     """Memory and bells shared with the other seats, where all are on one host."""
+    nodes: Sequence[str] = ()
+    """The node of each worker, where there are several."""
+    own_node: Host | None = None
+    """Memory and bells shared with the seats of this one's node, where there are several."""
     open_channel: Callable[[], Channel]
     address: str = "127.0.0.1"
     """Where other nodes reach this one."""
+    profiled: Callable[[Iterator[Any]], Iterator[Any]] = iter
+    """Wraps what a server loops over, so that a few of its turns can be looked at closely."""
     checks_gradients: bool = True
     """Whether gradients may be other than finite; those of replayed compute are made up."""
 
@@ -47,17 +53,36 @@ class Place:
         """Messages to and from the other seats, by name: `worker0`, `server0`."""
         return self.open_channel()
 
-    def counted(self) -> Mapping[str, int]:
+    def start_counting(self) -> None:
+        """Count from here on what goes to whom: training begins."""
+        if "channel" in self.__dict__:
+            self.channel.sent_to.clear()
+
+    def counted(self) -> Mapping[str, Any]:
         """Give what the channel has counted, if anybody opened it."""
         if "channel" not in self.__dict__:
             return {}
         channel = self.channel
-        return {"dropped_frames": channel.dropped, "rejected_peers": channel.rejected}
+        return {
+            "dropped_frames": channel.dropped,
+            "rejected_peers": channel.rejected,
+            "sent_to": dict(channel.sent_to),
+        }
 
     def close(self) -> None:
         """Close the channel, if anybody opened it."""
         if "channel" in self.__dict__:
             self.channel.close()
+
+
+class Flow(NamedTuple):
+    """What goes from one seat to another in a step: a share of the bytes of all parameters."""
+
+    sender: str
+    receiver: str
+    share: float
+    worker: str
+    """Whose steps count."""
 
 
 class Member(ABC):
@@ -199,6 +224,14 @@ class Strategy(Description, ABC):
         counts = {"worker": num_workers, "server": self.num_servers}
         words = [f"{count} {role}{'s'[: count - 1]}" for role, count in counts.items() if count]
         return ", ".join(words)
+
+    def flows(self, nodes: Sequence[str]) -> Sequence[Flow] | None:
+        """Say what travels in a step, by theory; None where there is no closed form.
+
+        `nodes` has the node of each worker.
+        """
+        del nodes
+        return None
 
     def group_problems(self, num_workers: int) -> Iterator[Problem]:
         """Say what is wrong with running it with so many workers."""

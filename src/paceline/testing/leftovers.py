@@ -9,10 +9,13 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import socket
 from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, final
+
+from paceline.cgroups import cpu_cgroups
 
 _MARK: Final = "PACELINE_TEST_MARK"
 _PLACES: Final = (Path("/tmp"), Path("/dev/shm"), Path("/var/tmp"))  # noqa: S108
@@ -45,6 +48,23 @@ def _read(path: str) -> bytes:
         return b""
 
 
+def _namespaces() -> set[str]:
+    """Network namespaces that somebody is in; nobody being in one, the kernel removes it."""
+    found = set()
+    for pid in _pids():
+        with contextlib.suppress(OSError):
+            found.add(os.readlink(f"/proc/{pid}/ns/net"))  # noqa: PTH115
+    return found
+
+
+def _interfaces() -> set[str]:
+    return {name for _, name in socket.if_nameindex()}
+
+
+def _cgroups() -> set[Path]:
+    return {folder for above in cpu_cgroups() for folder in above.glob("paceline-*")}
+
+
 def _temporary_files() -> set[Path]:
     return {path for place in _PLACES if place.is_dir() for path in place.iterdir()}
 
@@ -60,6 +80,9 @@ class Witness:
     memfds: Counter[str] = field(default_factory=_memfds)
     locks: Counter[str] = field(default_factory=_locks)
     files: set[Path] = field(default_factory=_temporary_files)
+    namespaces: set[str] = field(default_factory=_namespaces)
+    interfaces: set[str] = field(default_factory=_interfaces)
+    cgroups: set[Path] = field(default_factory=_cgroups)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -78,6 +101,18 @@ class Witness:
     def new_locks(self) -> list[str]:
         """File locks that were not there before."""
         return sorted((_locks() - self.locks).elements())
+
+    def new_namespaces(self) -> set[str]:
+        """Network namespaces that were not there before."""
+        return _namespaces() - self.namespaces
+
+    def new_interfaces(self) -> set[str]:
+        """Network interfaces of the host that were not there before."""
+        return _interfaces() - self.interfaces
+
+    def new_cgroups(self) -> set[Path]:
+        """Cgroups of ours that were not there before."""
+        return _cgroups() - self.cgroups
 
     def new_files(self) -> set[Path]:
         """Files in the usual places for temporary ones that were not there before."""

@@ -48,7 +48,7 @@ def _found(view: View, thresholds: Thresholds) -> Verdict:
 
 def _by_device(view: View, _: Thresholds) -> Verdict | None:
     """A replayed device that could not keep its own pace says so itself."""
-    if not getattr(view.result, "host_limited", False):
+    if not view.result.host_limited:
         return None
     sentence = (
         "host-limited: this machine could not keep up with the times that were to be replayed"
@@ -135,7 +135,7 @@ def _exchanges(view: View, limits: Thresholds) -> Verdict | None:
     link, server = view.fullest_link, view.busiest_server
     in_use = link.in_use / _travelling(view) if link is not None else 0.0
     busy = view.server_share(server) / share if server is not None else 0.0
-    if getattr(view.result, "dilation", 1.0) != 1.0:
+    if view.result.dilation != 1.0:
         busy = 0.0  # time is slowed for links, not for servers, which only seem quick enough
     evidence = {"exchange": share, "link_in_use": in_use, "server_busy": busy}
     if server is not None and busy >= limits.server_busy and busy >= in_use:

@@ -9,7 +9,7 @@ from paceline.clusters.emulated.achieved import measure
 from paceline.clusters.emulated.caps import Caps
 from paceline.clusters.emulated.network import INTERFACE, Link, Network, Node, gain_rights
 from paceline.comm.mailbox import Mailbox, tcp_mailbox
-from paceline.comm.meter import Meter, Traffic
+from paceline.comm.meter import Carried, Meter
 from paceline.netlink import Queues
 
 Table = dict[str, Any]
@@ -65,9 +65,9 @@ class Site:
         inside = Queues()
         self.network.close()
 
-        def carried() -> Traffic:
+        def carried() -> Carried:
             sent, received = inside.passed(its.interface), at_bridge.passed(its.port)
-            return Traffic.of(
+            return Carried.of(
                 (sent.num_bytes, sent.num_packets), (received.num_bytes, received.num_packets)
             )
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC
+from collections.abc import Sequence
 from typing import Annotated, final
 
 from annotated_types import Ge
 
 from paceline.description import Bytes
-from paceline.strategies.base import Member, Place, Strategy
+from paceline.strategies.base import Flow, Member, Place, Strategy
 
 
 class Averaging(Strategy, ABC):
@@ -26,6 +27,21 @@ class Averaging(Strategy, ABC):
         return True
 
 
+def workers_by_node(nodes: Sequence[str]) -> dict[str, list[str]]:
+    """Name the workers of each node, given the node of each."""
+    groups: dict[str, list[str]] = {}
+    for rank, node in enumerate(nodes):
+        groups.setdefault(node, []).append(f"worker{rank}")
+    return groups
+
+
+def _around(names: Sequence[str]) -> list[Flow]:
+    """Twice around a ring, each time all but one of as many chunks as there are in it."""
+    share = 2 * (len(names) - 1) / len(names)
+    followers = [*names[1:], names[0]]
+    return [Flow(name, after, share, name) for name, after in zip(names, followers, strict=True)]
+
+
 @final
 class Ring(Averaging):
     """Gradients go round a ring of workers, or through shared memory within a host."""
@@ -40,6 +56,10 @@ class Ring(Averaging):
 
     def meaning(self, num_workers: int) -> str:
         return f"synchronous, all-reduce, {num_workers} of {num_workers} gradients"
+
+    def flows(self, nodes: Sequence[str]) -> Sequence[Flow]:
+        """Only the first worker of each node talks to other nodes."""
+        return _around([group[0] for group in workers_by_node(nodes).values()])
 
     def join(self, place: Place) -> Member:
         from paceline.strategies.all_reduce.ring import RingMember
@@ -73,6 +93,9 @@ class Ddp(Averaging):
 
     def meaning(self, num_workers: int) -> str:
         return f"synchronous, torch DDP, {num_workers} of {num_workers} gradients"
+
+    def flows(self, nodes: Sequence[str]) -> Sequence[Flow]:
+        return _around([f"worker{rank}" for rank in range(len(nodes))])
 
     def join(self, place: Place) -> Member:
         from paceline.strategies.all_reduce.ddp import DdpMember

@@ -7,12 +7,14 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, final
 
 from paceline.comm.allreduce.base import AllReduce
+from paceline.comm.allreduce.hierarchical import HierarchicalAllReduce
 from paceline.comm.allreduce.overlapped import Overlapped
 from paceline.comm.allreduce.ring import RingAllReduce
 from paceline.comm.allreduce.shared import SharedAllReduce
 from paceline.finite import are_finite
 from paceline.optim import Update
 from paceline.strategies.all_reduce.buckets import Departures, cut
+from paceline.strategies.all_reduce.describe import workers_by_node
 from paceline.strategies.all_reduce.equality import check_equal
 from paceline.strategies.all_reduce.slots import Slots
 from paceline.strategies.all_reduce.timing import Timing
@@ -20,6 +22,8 @@ from paceline.strategies.base import Member, Place
 
 if TYPE_CHECKING:
     from torch import nn
+
+    from paceline.comm.shared import Host
 
 
 @final
@@ -110,8 +114,23 @@ class RingMember(Member):
 
 
 def _all_reduce(place: Place, room_bytes: int) -> AllReduce:
-    """Reduce through shared memory on one host, around a ring of messages otherwise."""
+    """Reduce through shared memory on one host, around a ring of messages between hosts."""
     names = [f"worker{rank}" for rank in range(place.num_workers)]
     if place.host is not None:
         return SharedAllReduce(place.rank, names, place.host, room_bytes)
-    return RingAllReduce(place.rank, names, place.channel)
+    if len(set(place.nodes)) == len(place.nodes) or place.own_node is None:
+        return RingAllReduce(place.rank, names, place.channel)
+    return _in_storeys(place, place.own_node, room_bytes)
+
+
+def _in_storeys(place: Place, own_node: Host, room_bytes: int) -> AllReduce:
+    """Only the first worker of each node talks to other nodes."""
+    groups = workers_by_node(place.nodes)
+    mine = groups[place.nodes[place.rank]]
+    name = f"worker{place.rank}"
+    within = SharedAllReduce(mine.index(name), mine, own_node, room_bytes)
+    leaders = [group[0] for group in groups.values()]
+    between = None
+    if name in leaders:
+        between = RingAllReduce(leaders.index(name), leaders, place.channel)
+    return HierarchicalAllReduce(place.rank, place.num_workers, within, between)

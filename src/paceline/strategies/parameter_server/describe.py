@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal, final
 
 from paceline.description import Bytes, Count, NotNegativeInt
 from paceline.errors import Problem
-from paceline.strategies.base import Member, Place, Strategy
+from paceline.strategies.base import Flow, Member, Place, Strategy
 from paceline.strategies.parameter_server.rules import Bounded, Free, Rules
 
 
@@ -40,6 +40,17 @@ class ParameterServer(Strategy, ABC):
     @property
     def moves_rows(self) -> bool:
         return self.sparse
+
+    def flows(self, nodes: Sequence[str]) -> Sequence[Flow]:
+        workers = [f"worker{rank}" for rank in range(len(nodes))]
+        servers = [f"server{index}" for index in range(self.servers)]
+        pushes = [
+            Flow(worker, server, 1 / self.servers, worker)
+            for worker in workers
+            for server in servers
+        ]
+        pulls = [Flow(each.receiver, each.sender, each.share, each.worker) for each in pushes]
+        return [*pushes, *pulls]
 
     @abstractmethod
     def rules(self, num_workers: int) -> Rules:

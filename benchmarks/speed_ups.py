@@ -1,0 +1,173 @@
+"""How strategies scale from 1 to 6 workers under replayed compute, against the closed form.
+
+    python benchmarks/speed_ups.py [--networks resnet50,vgg16] [--links 2gbit,10gbit]
+        [--strategies ring,ps-sync,ps-async] [--workers 1,2,3,4,5,6] [--budget 4] [--seconds 15]
+
+Every network is replayed at a K80's rates on an emulated cluster, servers on nodes of their own,
+plain SGD. Time is slowed as far as it takes for all links together to carry no more than `--budget`
+Gbit/s of real traffic. A run has about `--seconds` real seconds, and five steps at least. Measured
+are the steps between a worker's first row and its last but one: the first step opens connections,
+the last one compares parameters. Printed are images a second, measured over predicted, and the
+speed-up over one worker alone, measured and predicted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import polars
+
+import paceline
+from paceline.anatomy import FLOAT_BYTES, examine
+from paceline.closed_form import (
+    Link,
+    Step,
+    ps_async_steps_per_s,
+    ps_sync_step_s,
+    ring_step_s,
+)
+from paceline.description import parse_rate
+from paceline.runs import RunDir
+from paceline.spec import RunSpec
+
+NETWORKS = ("alexnet", "vgg16", "resnet50", "resnet152")
+STRATEGIES = ("ring", "ps-sync", "ps-async")
+DEVICE = "replay:k80"
+BATCH = 32
+LEAST_STEPS = 5
+MOST_STEPS = 40
+QUIET = {"tensorboard": False, "model": False, "monitor": False, "interval_s": 1e-6}
+WITHIN = 0.1
+
+
+@dataclass(frozen=True)
+class Case:
+    network: str
+    strategy: str
+    num_workers: int
+    link: str
+
+    @property
+    def link_bits_per_s(self) -> float:
+        return float(str(parse_rate(self.link)))
+
+    @property
+    def num_nodes(self) -> int:
+        return self.num_workers + self.strategy.startswith("ps-")
+
+    def dilation(self, budget_bits_per_s: float) -> float:
+        """Slow time so far that this machine can carry the traffic."""
+        # Of a parameter server's links only the server's own is ever full.
+        full = 1 if self.strategy.startswith("ps-") else self.num_workers
+        return max(1.0, full * self.link_bits_per_s / budget_bits_per_s)
+
+    def spec(self, dilation: float, worker_steps: int) -> RunSpec:
+        strategy: dict[str, object] = {"name": self.strategy}
+        if self.strategy.startswith("ps-"):
+            strategy["placement"] = "separate"
+        return RunSpec.from_table(
+            {
+                "workload": {"name": f"{self.network}-cifar10"},
+                "strategy": strategy,
+                "cluster": {"name": "emulated", "link": self.link},
+                "optimizer": {"name": "sgd", "lr": 0.0001},
+                "record": QUIET,
+                "device": DEVICE,
+                "dilation": dilation,
+                "num_workers": self.num_workers,
+                "batch": BATCH,
+                "worker_steps": worker_steps,
+            }
+        )
+
+
+def step_of(network: str) -> Step:
+    """A network's step without any exchange."""
+    spec = RunSpec.from_table({"workload": f"{network}-cifar10", "device": DEVICE, "batch": BATCH})
+    layers = examine(spec.workload).layers
+    times = spec.rates().layer_times([(each.name, each.multiply_adds) for each in layers], BATCH)
+    return Step.of(
+        [
+            (time.forward_s, time.backward_s, FLOAT_BYTES * layer.num_parameters)
+            for time, layer in zip(times, layers, strict=True)
+        ]
+    )
+
+
+def predicted_per_s(case: Case, step: Step) -> float:
+    """Worker steps a second of all workers together, by arithmetic."""
+    link = Link(bits_per_s=case.link_bits_per_s)
+    if case.strategy == "ring":
+        return case.num_workers / ring_step_s(step, link, case.num_workers)
+    if case.strategy == "ps-sync":
+        return case.num_workers / ps_sync_step_s(step, link, case.num_workers, separate=True)
+    return ps_async_steps_per_s(step, link, case.num_workers, separate=True)
+
+
+def measured_per_s(result: paceline.Result) -> float:
+    """The same as the rows have it: from a worker's first row to its last but one."""
+    rows = polars.read_parquet(RunDir(Path(result.run)).steps)
+    total = 0.0
+    for worker in result.workers:
+        own = rows.filter(seat=worker.name).sort("time_s")[:-1]
+        steps = own["worker_steps"][-1] - own["worker_steps"][0]
+        total += steps / (own["time_s"][-1] - own["time_s"][0])
+    return total
+
+
+def measure(case: Case, step: Step, budget_bits_per_s: float, seconds: float) -> float:
+    """Run a case and print it; returns worker steps a second."""
+    dilation = case.dilation(budget_bits_per_s)
+    predicted = predicted_per_s(case, step)
+    cycle_s = dilation * case.num_workers / predicted
+    worker_steps = max(LEAST_STEPS, min(MOST_STEPS, round(seconds / cycle_s)))
+    with tempfile.TemporaryDirectory() as out:
+        result = paceline.run(case.spec(dilation, worker_steps), out=out)
+        measured = measured_per_s(result)
+    ratio = measured / predicted
+    verdict = "met" if abs(ratio - 1) <= WITHIN else "MISSED"
+    limited = ", host-limited" if result.host_limited else ""
+    print(
+        f"{case.network:>9} {case.strategy:>8} {case.num_workers} x {case.link:>6}: "
+        f"{BATCH * measured:7.1f} images/s, {ratio:.3f} of the {BATCH * predicted:7.1f} predicted; "
+        f"speed-up {step.compute_s * measured:.2f} against {step.compute_s * predicted:.2f} "
+        f"(dilated {dilation:g}x, {worker_steps} steps{limited}): {verdict}",
+        flush=True,
+    )
+    return measured
+
+
+def cases(arguments: argparse.Namespace) -> Iterator[Case]:
+    for network in arguments.networks.split(","):
+        for link in arguments.links.split(","):
+            for strategy in arguments.strategies.split(","):
+                for num_workers in map(int, arguments.workers.split(",")):
+                    yield Case(network, strategy, num_workers, link)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--networks", default=",".join(NETWORKS))
+    parser.add_argument("--links", default="2gbit,10gbit")
+    parser.add_argument("--strategies", default=",".join(STRATEGIES))
+    parser.add_argument("--workers", default="1,2,3,4,5,6")
+    parser.add_argument("--budget", type=float, default=4.0, help="Gbit/s of real traffic")
+    parser.add_argument("--seconds", type=float, default=15.0, help="real seconds a run")
+    arguments = parser.parse_args()
+    rates: dict[Case, float] = {}
+    for case in cases(arguments):
+        step = step_of(case.network)
+        rates[case] = measure(case, step, 1e9 * arguments.budget, arguments.seconds)
+    for case, rate in rates.items():
+        server = rates.get(Case(case.network, "ps-sync", case.num_workers, case.link))
+        if case.strategy == "ring" and case.num_workers == 6 and server:
+            wanted = "; wanted 2.00" if case.network == "resnet50" else ""
+            print(f"{case.network} at {case.link}: ring over ps-sync {rate / server:.2f}{wanted}")
+
+
+if __name__ == "__main__":
+    main()

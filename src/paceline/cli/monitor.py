@@ -1,0 +1,104 @@
+"""`paceline monitor`: what any command and its descendants use, while it runs."""
+
+from __future__ import annotations
+
+import csv
+import resource
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+
+from paceline.errors import Problem, SpecError
+
+Row = dict[str, Any]
+
+HELP = """Run a COMMAND and log what it and all its descendants use.
+
+With --out the rows go to a CSV file, without they are shown as they come. Ends as the command \
+does, with its exit code.
+
+Examples:
+
+  paceline monitor --out node0.csv -- python train.py --epochs 3
+
+  paceline monitor --interval 2 -- make -j4
+"""
+_HEADER: Final = "   time    CPU     memory       read    written   net sent   received  processes"
+
+
+def monitor(
+    command: Annotated[list[str], typer.Argument(metavar="COMMAND", help="What to run, after --.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Write rows to this CSV file instead of showing them.")
+    ] = None,
+    interval: Annotated[float, typer.Option(help="Seconds between two rows.", min=0.05)] = 0.5,
+) -> None:
+    from paceline.measure.job import watch_job
+
+    summary = _Summary()
+    with _sink(out) as show:
+
+        def note(row: Row) -> None:
+            summary.add(row)
+            show(row)
+
+        try:
+            code = watch_job(command, interval, note)
+        except OSError as error:
+            reason = f"cannot be started: {error.strerror}"
+            raise SpecError([Problem("COMMAND", command[0], reason)]) from error
+    typer.echo(summary.line(out), err=True)
+    raise typer.Exit(code)
+
+
+@contextmanager
+def _sink(out: Path | None) -> Iterator[Callable[[Row], None]]:
+    """Give a function that shows a row, or keeps it."""
+    if out is None:
+        typer.echo(_HEADER, err=True)
+        yield lambda row: typer.echo(_shown(row), err=True)
+        return
+    from paceline.measure.job import COLUMNS
+
+    try:
+        file = out.open("w", newline="", buffering=1)
+    except OSError as error:
+        reason = f"cannot be written: {error.strerror}"
+        raise SpecError([Problem("--out", str(out), reason)]) from error
+    with file:
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
+        yield writer.writerow
+
+
+def _shown(row: Row) -> str:
+    sizes = ("memory", "disk_read", "disk_written", "machine_sent", "machine_received")
+    amounts = [row[f"{name}_bytes"] for name in sizes]
+    texts = ["-" if each is None else f"{each / 1e6:,.1f} MB" for each in amounts]
+    columns = " ".join(f"{text:>10}" for text in texts)
+    return f"{row['time_s']:6.1f}s {row['cpu_percent']:5.0f}% {columns} {row['processes']:10d}"
+
+
+class _Summary:
+    """The whole job in one line."""
+
+    def __init__(self) -> None:
+        self._last_s = 0.0
+        self._peak_bytes = 0
+
+    def add(self, row: Row) -> None:
+        self._last_s = row["time_s"]
+        self._peak_bytes = max(self._peak_bytes, row["memory_bytes"])
+
+    def line(self, out: Path | None) -> str:
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        cpu_s = used.ru_utime + used.ru_stime
+        share = 100 * cpu_s / self._last_s if self._last_s else 0.0
+        text = (
+            f"{self._last_s:.1f} s, CPU {share:.0f} % of a core ({cpu_s:.1f} s), "
+            f"memory at most {self._peak_bytes / 1e6:,.0f} MB"
+        )
+        return f"{text}; rows in {out}" if out else text

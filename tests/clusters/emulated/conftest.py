@@ -1,0 +1,11 @@
+import pytest
+
+from paceline.attempts import attempt
+from paceline.clusters.emulated.network import try_out
+
+
+@pytest.fixture(scope="session", autouse=True)
+def needs_namespaces():
+    refused = attempt(lambda: try_out(0.0))
+    if refused:
+        pytest.skip(f"this machine lets nobody make network namespaces: {refused}")

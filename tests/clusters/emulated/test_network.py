@@ -1,0 +1,89 @@
+"""Nodes and links, made in a child process that takes them with it when it ends."""
+
+import json
+import os
+import socket
+
+import pytest
+
+from paceline.attempts import attempt
+from paceline.clusters.emulated.achieved import measure
+from paceline.clusters.emulated.network import INTERFACE, Link, Network, gain_rights
+from paceline.comm.meter import HEADER_BYTES
+from paceline.netlink import Queues
+
+
+def in_a_child(action) -> dict:
+    """Do it in a child; gives what it returned."""
+    reader, writer = os.pipe()
+    refused = attempt(lambda: os.write(writer, json.dumps(action()).encode()) and None)
+    os.close(writer)
+    with os.fdopen(reader) as pipe:
+        text = pipe.read()
+    assert refused == ""
+    return json.loads(text)
+
+
+def make(*rates: float) -> Network:
+    gain_rights()
+    return Network([Link(f"node{index}", rate) for index, rate in enumerate(rates)])
+
+
+def send(network: Network, sender: str, receiver: str, num_bytes: int) -> None:
+    first, second = network.nodes[sender], network.nodes[receiver]
+    with second.inside(network.hub):
+        listener = socket.create_server((second.address, 0))
+    with first.inside(network.hub):
+        out = socket.create_connection(listener.getsockname())
+    into, _ = listener.accept()
+    left = num_bytes
+    while left:
+        left -= out.send(bytes(min(left, 1 << 16)))
+        into.recv(1 << 20)
+    out.close()
+    while into.recv(1 << 20):
+        pass
+
+
+def test_nodes_reach_each_other_and_nothing_else():
+    def look() -> dict:
+        network = make(1e9, 1e9)
+        send(network, "node0", "node1", 10)
+        with network.nodes["node0"].inside(network.hub):
+            names = sorted(name for _, name in socket.if_nameindex())
+        return {"names": names}
+
+    assert in_a_child(look)["names"] == [INTERFACE, "lo"]
+    assert not any(name.startswith(("port", "bridge")) for _, name in socket.if_nameindex())
+
+
+def test_what_a_link_carried_is_counted_at_both_ends_to_the_packet():
+    num_bytes = 3_000_000
+
+    def look() -> dict:
+        network = make(1e9, 1e9)
+        at_bridge = Queues()
+        send(network, "node0", "node1", num_bytes)
+        node0, node1 = network.nodes["node0"], network.nodes["node1"]
+        with node0.inside(network.hub):
+            sent = Queues().passed(node0.interface)
+        received = at_bridge.passed(node1.port)
+        return {"sent": vars(sent), "received": vars(received)}
+
+    for each in in_a_child(look).values():
+        payload = each["num_bytes"] - HEADER_BYTES * each["num_packets"]
+        assert payload == pytest.approx(num_bytes, rel=1e-3)
+        assert each["num_packets"] >= num_bytes / 1448  # true packets, no super-packets
+
+
+def test_a_link_is_held_to_its_rate_and_its_neighbour_to_its_own():
+    def look() -> dict:
+        network = make(20e6, 100e6)
+        achieved = measure(network)
+        return {name: vars(each) for name, each in achieved.items()}
+
+    rates = in_a_child(look)
+    for name, asked in (("node0", 20e6), ("node1", 100e6)):
+        assert rates[name]["sent_bits_per_s"] < 1.2 * asked
+        assert rates[name]["received_bits_per_s"] < 1.2 * asked
+    assert rates["node1"]["sent_bits_per_s"] > 2 * rates["node0"]["sent_bits_per_s"]

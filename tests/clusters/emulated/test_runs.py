@@ -1,0 +1,86 @@
+"""Runs on emulated nodes, as a user starts them."""
+
+import os
+import shutil
+
+import pytest
+
+from paceline.attempts import attempt
+from paceline.clusters.emulated.caps import Caps
+from paceline.clusters.emulated.network import try_out
+from paceline.testing.leftovers import Witness
+from tests.clusters.test_nothing_left import is_training, wait_until
+from tests.commands import QUICK, last_json, paceline, start
+
+# To the kernel this is an ordinary user, though one who owns root's files.
+ORDINARY = ("setpriv", "--bounding-set", "-all,+setfcap", "--inh-caps", "-all")
+LINKED = ("--cluster", "emulated", "--link", "200mbit")
+
+
+def run(cwd, *options, **more) -> dict:
+    command = ("run", "logistic-mnist", *QUICK, *LINKED, *options, "--json")
+    done = paceline(*command, cwd=cwd, **more)
+    assert done.returncode == 0, done.stderr
+    return last_json(done)
+
+
+@pytest.mark.parametrize(
+    ("strategy", "tolerance"),
+    [
+        ("ring", 0.02),
+        ("ps-sync", 0.01),
+        pytest.param("ddp", 0.06, marks=pytest.mark.thorough),
+    ],
+)
+def test_payload_is_what_the_closed_form_says(strategy, tolerance, tmp_path):
+    """Of small messages, as here, our own headers and ZeroMQ's are a part too."""
+    result = run(tmp_path, "--strategy", strategy, "--workers", 3, "--worker-steps", 100)
+    assert {node["network_counted_by"] for node in result["nodes"]} == {"qdisc"}
+    assert [node["link_bits_per_s"] for node in result["nodes"]] == [2e8] * 3
+    laws = result["traffic"]["nodes"]
+    assert len(laws) == 3
+    for law in laws:
+        assert law["sent_ratio"] == pytest.approx(1, abs=tolerance)
+        assert law["received_ratio"] == pytest.approx(1, abs=tolerance)
+    senders = {pair["sender"] for pair in result["traffic"]["pairs"]}
+    assert senders == (set() if strategy == "ddp" else {"node0", "node1", "node2"})
+
+
+def test_an_ordinary_user_has_nodes_too_and_a_cap_that_is_refused_is_said(tmp_path):
+    if os.geteuid() == 0 and shutil.which("setpriv") is None:
+        pytest.skip("setpriv (Debian package util-linux) is needed to give up capabilities")
+    prefix = ORDINARY if os.geteuid() == 0 else ()
+    options = ("--strategy", "ps-async", "--workers", 3, "--worker-steps", 50)
+    result = run(tmp_path, *options, "--set", "cluster.encrypt=true", prefix=prefix)
+    assert result["status"] == "finished"
+    assert len(result["traffic"]["nodes"]) == 3
+
+
+def test_latency_without_netem_is_said_before_anything_starts(tmp_path):
+    if attempt(lambda: try_out(0.005)) == "":
+        pytest.skip("this kernel has netem")
+    done = paceline("run", "logistic-mnist", *QUICK, *LINKED, "--latency", "5ms", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "sch_netem" in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_kill_9_leaves_no_process_namespace_interface_or_cgroup(tmp_path):
+    witness = Witness()
+    driver = start(
+        "run", "logistic-mnist", *QUICK, *LINKED, "--strategy", "ring", "--workers", 2,
+        "--seconds", 300, "--set", "cluster.cpus=0.9",
+        cwd=tmp_path, env=witness.environment,
+    )  # fmt: skip
+    try:
+        wait_until(lambda: is_training(tmp_path), patience_s=90)
+        probe = Caps({"node0": 0.5}, "probe")
+        probe.remove()
+        assert len(witness.new_namespaces()) >= 3
+        assert len(witness.new_cgroups()) == (0 if probe.refused else 2)
+    finally:
+        driver.kill()
+        driver.communicate()
+    wait_until(lambda: not witness.processes() and not witness.new_cgroups())
+    assert witness.new_interfaces() == set()
+    assert witness.new_memfds() == []
