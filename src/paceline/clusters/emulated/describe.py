@@ -109,7 +109,7 @@ def _refusal(latency_s: float) -> str:
     """Why nodes cannot be made here, if they cannot; a study asks before each of its runs."""
     from paceline.clusters.emulated.network import try_out
 
-    return attempt(partial(try_out, latency_s))
+    return attempt(partial(try_out, latency_s), timeout_s=60)  # a busy machine is slow to import
 
 
 def _number(node: str) -> int:
