@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.catalogue import load
-from paceline.description import Bytes, Count, Description, NotNegative, Positive, build
+from paceline.description import (
+    Bytes,
+    Count,
+    Description,
+    NotNegative,
+    Positive,
+    build,
+    parse_duration,
+    parse_rate,
+)
 from paceline.description import parse_bytes as parse
 from paceline.errors import Problem, SpecError
 
@@ -182,3 +191,22 @@ def test_no_text_is_too_strange_to_be_looked_at(text: str):
 @given(st.none() | st.integers() | st.floats(allow_nan=False) | st.booleans())
 def test_what_is_not_text_is_left_to_the_type_check(value: object):
     assert parse(value) is value
+
+
+@pytest.mark.parametrize(
+    ("text", "bits_per_s"),
+    [("1gbit", 1e9), ("2.5 Gbit", 2.5e9), ("100mbit", 1e8), ("64kbit", 64e3), ("9bit", 9), (7, 7)],
+)
+def test_rates_are_read_as_they_are_written(text, bits_per_s):
+    assert parse_rate(text) == bits_per_s
+
+
+@pytest.mark.parametrize("text", ["fast", "1gbyte", "-1gbit", "1 g", "", "1.gbit"])
+def test_what_is_no_rate_is_refused(text):
+    with pytest.raises(ValueError, match="100mbit or 1gbit"):
+        parse_rate(text)
+
+
+@pytest.mark.parametrize(("text", "seconds"), [("5ms", 0.005), ("2s", 2), ("50us", 5e-5), (1, 1)])
+def test_durations_are_read_as_they_are_written(text, seconds):
+    assert parse_duration(text) == pytest.approx(seconds)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
-from statistics import fmean
+from statistics import median
 from typing import Any, Final, final
 
 from paceline import driver
@@ -156,7 +156,7 @@ class Contest:
         done = len(self._took_s) + len(self.failures) + self._left_out
         part = view.fraction or 0.0 if view.phase == "training" else float(view.phase == "ending")
         spent_s = time.monotonic() - began_s
-        this_s = max(spent_s, fmean(self._took_s) if self._took_s else 0.0)
+        this_s = max(spent_s, median(self._took_s) if self._took_s else 0.0)
         if not self._took_s and part > 0:
             this_s = spent_s / part
         known = bool(self._took_s) or part > 0
@@ -227,12 +227,13 @@ def _strategy_problems(
     table: Mapping[str, Any], strategies: Sequence[str], vary: Vary
 ) -> Iterator[Problem]:
     """A field that no strategy has is a mistake; one that some have goes to those."""
-    varied = [key.partition(".")[2] for key in vary if key.startswith("strategy.")]
-    known = {each for name in strategies for each in _fields_of(name)}
-    for key in [*_strategy_fields(table), *varied]:
+    varied = {key: values for key, values in vary.items() if key.startswith("strategy.")}
+    given = {f"strategy.{key}": value for key, value in _strategy_fields(table).items()}
+    known = {f"strategy.{each}" for name in strategies for each in _fields_of(name)}
+    for key, value in (given | varied).items():
         if key not in known:
             reason = f"none of {', '.join(strategies)} has such a field"
-            yield Problem(f"strategy.{key}", None, reason, tuple(sorted(known)))
+            yield Problem(key, value, reason, tuple(sorted(known)))
 
 
 def _strategy_fields(table: Mapping[str, Any]) -> dict[str, Any]:

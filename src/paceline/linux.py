@@ -64,18 +64,6 @@ def keep_freed_memory() -> None:
     _LIBC.mallopt(_M_TOP_PAD, _MOST_NOT_MAPPED_BYTES // 2)
 
 
-def ready_s() -> float | None:
-    """For how long this thread was ready to run and had no processor; take differences.
-
-    Counts the time it was held back by a cap on its group's processor time, too.
-    """
-    try:
-        with open("/proc/thread-self/schedstat", "rb") as file:  # noqa: PTH123 - as quick as can be
-            return int(file.read().split()[1]) / 1e9
-    except (OSError, IndexError):
-        return None
-
-
 def setns(descriptor: int, kind: int) -> None:
     """Move this thread to a namespace that a descriptor leads to."""
     if _LIBC.setns(descriptor, kind) != 0:

@@ -74,6 +74,8 @@ class WorkerTotals:
     exchange_s: float | None = None
     cpu_s: float | None = None
     """Processor time of the thread that steps; those that help it with arithmetic not counted."""
+    ready_s: float | None = None
+    """How long that thread could have run, but had no processor."""
     memory_peak_bytes: int | None = None
     """The most that was resident at once, from its start to the end of training."""
     sent_bytes: int | None = None
@@ -95,8 +97,6 @@ class WorkerTotals:
     told."""
     apply_s: float | None = None
     """How much of it the worker applied updates itself; None where a server does."""
-    ready_s: float | None = None
-    """For how long the thread that steps was ready to run and had no processor."""
     hidden_s: float | None = None
     """How long gradients were on their way while the worker still computed, in all."""
     device_busy_s: float | None = None
@@ -123,10 +123,10 @@ class ServerTotals:
     """Time spent averaging gradients and applying updates."""
     queue_s: float | None
     """Time that pushes waited before the server looked at them; None where it cannot be told."""
+    ready_s: float | None = None
+    """As of a worker."""
     busy_s: float | None = None
     """Time that it did not wait for anybody."""
-    ready_s: float | None = None
-    """For how long the thread that serves was ready to run and had no processor."""
     dropped_frames: int | None = None
     """As of a worker."""
     rejected_peers: int | None = None

@@ -13,6 +13,7 @@ runs/20261115-204512-logistic-mnist-single-3fa9c1/
   losses.parquet      every mini-batch's loss, where asked for
   model.safetensors   the final parameters
   tensorboard/        the same as TensorBoard events
+  profile/            a few steps operator by operator, where asked for
   result.json         the seal: written last, and nothing is written after it
 """
 
@@ -54,6 +55,7 @@ class RunDir:
         self.losses = path / "losses.parquet"
         self.model = path / "model.safetensors"
         self.tensorboard = path / "tensorboard"
+        self.profile = path / "profile"
         self.result = path / "result.json"
         self._ballast = path / ".ballast"
         self._lock: int | None = None
@@ -83,6 +85,16 @@ class RunDir:
 
     def read_environment(self) -> dict[str, Any]:
         return self._read_json(self.environment)
+
+    def read_operators(self, seat: str) -> list[dict[str, Any]]:
+        """Read what a profile saw of a seat; empty where there was none."""
+        try:
+            rows: list[dict[str, Any]] = json.loads(
+                (self.profile / f"{seat}.operators.json").read_text()
+            )
+        except FileNotFoundError:
+            return []
+        return rows
 
     def log_tail(self, seat: str, num_lines: int = 25) -> str:
         """Give the last lines that a seat printed."""

@@ -53,6 +53,8 @@ class Record(Description):
     """Whether workers write rows at all; without, a result has only totals."""
     model: bool = True
     tensorboard: bool = True
+    profile: bool = False
+    """Whether a few steps of worker 0 and of each server run under torch's profiler."""
 
     @property
     def name(self) -> str:

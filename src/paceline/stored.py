@@ -16,8 +16,8 @@ from paceline.runs import RunDir, all_runs, find_run
 if TYPE_CHECKING:
     import polars
 
-# What a run is told that makes it no other run: how it is watched, not what it is.
-_NOT_ITS_NATURE = ("record", "seed")
+# What a run is told that makes it no other run: how it is watched, and what is drawn by lot.
+_NOT_ITS_NATURE = ("record", "seed", "eval_every", "eval_samples")
 
 
 @final
@@ -86,16 +86,15 @@ class StoredRun:
         return _frame(self.folder.evaluations)
 
     @cached_property
+    def losses(self) -> polars.DataFrame:
+        """Every mini-batch's loss, where asked for."""
+        return _frame(self.folder.losses)
+
+    @cached_property
     def labels(self) -> tuple[str, ...]:
         """What a reader must know of every number of this run."""
-        compute = getattr(self.result, "compute", None) or "real"
-        labels = [f"{compute} compute"]
-        dilation = getattr(self.result, "dilation", None) or 1.0
-        if dilation != 1.0:
-            labels.append(f"dilated {dilation:g} times")
-        if getattr(self.result, "host_limited", False):
-            labels.append("limited by this host")
-        return tuple(labels)
+        limited = ("limited by this host",) if self.result.host_limited else ()
+        return (self.result.label, *limited)
 
 
 def runs_of(wanted: Iterable[str], out: Path) -> tuple[list[StoredRun], list[str]]:

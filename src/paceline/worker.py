@@ -11,7 +11,6 @@ import math
 import resource
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -29,10 +28,12 @@ from paceline.compute.real import Real
 from paceline.compute.replay import Replay, ReplayedUpdate
 from paceline.errors import Aborted, PeerLost, Problem, SpecError
 from paceline.evaluation import Evaluator
-from paceline.linux import own_pid, ready_s
+from paceline.linux import own_pid
 from paceline.measure.clock import Clock, virtual
 from paceline.measure.monitor import watch_node
+from paceline.measure.profile import Profile
 from paceline.measure.recorder import Recorder
+from paceline.measure.thread_usage import ThreadUsage
 from paceline.optim import Optimizer
 from paceline.replica import Replica
 from paceline.runs import RunDir, written_beside
@@ -44,6 +45,9 @@ from paceline.workloads.order import Order
 NEVER: Final = sys.maxsize
 # How long a worker that lost another waits for the driver to name it.
 _PATIENCE_S: Final = 4.0
+# How much a profile covers: steps of a worker, chunks that arrive at a server.
+_STEPS_IN_PROFILE: Final = 5
+_SERVED_IN_PROFILE: Final = 40
 
 # torch's random numbers are one for all threads, so inline seats make their models in turn.
 _BUILDING = threading.Lock()
@@ -84,35 +88,22 @@ def _work(berth: Berth, spec: RunSpec) -> None:
 
 
 def _serve(berth: Berth, spec: RunSpec) -> None:
+    profile = _profile(berth, spec, count=_SERVED_IN_PROFILE)
     with _BUILDING:
-        place = _place(berth, spec)
+        place = _place(berth, spec, profile)
     berth.line.send("joined", pid=own_pid())
     counted: Mapping[str, Any] = {}
-    usage = _ThreadUsage()
+    usage = ThreadUsage()
     try:
         counted = spec.strategy.serve(place)
     except Finished:
         pass
     finally:
         place.close()
-    counted = {**usage.since(), **counted, **place.counted()}
+    if profile is not None:
+        profile.write(berth.line.wait("start")["start_s"], spec.dilation)
+    counted = {**usage.table(), **counted, **place.counted()}
     berth.line.send("served", **virtual(counted, spec.dilation))
-
-
-@final
-class _ThreadUsage:
-    """What this thread has had of a processor since a moment, and what it wanted."""
-
-    def __init__(self) -> None:
-        self._cpu_s = time.thread_time()
-        self._ready_s = ready_s()
-
-    def since(self) -> dict[str, float | None]:
-        before_s, now_s = self._ready_s, ready_s()
-        return {
-            "cpu_s": time.thread_time() - self._cpu_s,
-            "ready_s": None if now_s is None or before_s is None else now_s - before_s,
-        }
 
 
 def _monitor(berth: Berth, spec: RunSpec) -> None:
@@ -125,7 +116,15 @@ def _monitor(berth: Berth, spec: RunSpec) -> None:
     )
 
 
-def _place(berth: Berth, spec: RunSpec) -> Place:
+def _profile(berth: Berth, spec: RunSpec, count: int) -> Profile | None:
+    """Look closely at worker 0 and at servers, where that was asked for."""
+    another_worker = berth.seat.role == "worker" and berth.seat.index != 0
+    if not spec.record.profile or another_worker:
+        return None
+    return Profile(berth.seat.name, RunDir(berth.run_dir).profile, count=count)
+
+
+def _place(berth: Berth, spec: RunSpec, profile: Profile | None = None) -> Place:
     """Make the model, the same in every process, and take the seat in the strategy."""
     torch.manual_seed(spec.seed)
     assert spec.optimizer is not None
@@ -147,6 +146,7 @@ def _place(berth: Berth, spec: RunSpec) -> Place:
         own_node=berth.host,
         open_channel=berth.open_channel,
         address=berth.address,
+        profiled=iter if profile is None else profile.over,
     )
 
 
@@ -218,6 +218,7 @@ class Worker:
             has_loss=self.compute.has_loss,
             dilation=spec.dilation,
         )
+        self.profile = _profile(berth, spec, count=_STEPS_IN_PROFILE)
         self.clock = Clock(spec.dilation)
         self.num_steps = 0
         self.touched_rows: int | None = None
@@ -249,9 +250,11 @@ class Worker:
             start = self.line.wait("start")
             self.place.start_counting()
             self.clock.start(start["start_s"])
-            usage = _ThreadUsage()
+            usage = ThreadUsage()
             self._train_to_its_end()
             self.line.send("trained", **self._totals(usage))
+            if self.profile is not None:
+                self.profile.write(start["start_s"], self.spec.dilation)
             if self.rank == 0 and self.spec.record.tensorboard:
                 self._draw_graph()
             self._attend("finish")
@@ -274,6 +277,8 @@ class Worker:
         recorder, member, compute, limits = self.recorder, self.member, self.compute, self.limits
         load, computing, exchange = recorder.load, recorder.compute, recorder.exchange
         batches, bring = self._batches(), self.replica.bringer(member.pull)
+        if self.profile is not None:
+            batches = self.profile.over(batches)
         interval_ns = int(self.spec.record.interval_s * self.spec.dilation * 1e9)
         next_row_ns = 0
         evaluate_every = self.spec.evaluate_every(self.order) or NEVER
@@ -336,6 +341,8 @@ class Worker:
         """Write down the steps since the last row, and look whether the driver said anything."""
         if self.recorder.losses:
             self.recorder.move_to_exchange(self.member.take_waited_ns())
+            if self.profile is not None:
+                self.recorder.load.total_ns -= self.profile.take_spent_ns()
             samples = self.num_steps * self.order.batch
             row = self.recorder.write(self.clock.now_s(), samples, self.member.global_steps)
             self.line.offer("status", **row)
@@ -371,7 +378,7 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - the user's model, seen in an unusual way
             print(f"no graph: {type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201
 
-    def _totals(self, usage: _ThreadUsage) -> dict[str, Any]:
+    def _totals(self, usage: ThreadUsage) -> dict[str, Any]:
         return {
             "train_s": self.clock.now_s(),
             "worker_steps": self.num_steps,
@@ -393,8 +400,8 @@ class Worker:
         replica = self.replica
         return replica.parameters.nbytes if replica.table is None else None
 
-    def _counted(self, usage: _ThreadUsage) -> dict[str, Any]:
-        return {**usage.since(), **self.member.counted(), **self.compute.counted()}
+    def _counted(self, usage: ThreadUsage) -> dict[str, Any]:
+        return {**usage.table(), **self.member.counted(), **self.compute.counted()}
 
     def _save(self) -> None:
         """Keep the final parameters."""

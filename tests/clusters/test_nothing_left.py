@@ -38,8 +38,8 @@ def start_solo(witness, cwd):
     )  # fmt: skip
 
 
-def wait_until(condition):
-    deadline_s = time.monotonic() + PATIENCE_S
+def wait_until(condition, patience_s=PATIENCE_S):
+    deadline_s = time.monotonic() + patience_s
     while not condition():
         assert time.monotonic() < deadline_s, "it never came"
         time.sleep(0.01)

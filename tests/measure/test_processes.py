@@ -257,6 +257,19 @@ def test_ended_roots_keep_what_they_used_and_are_no_error():
     assert sampler.sample() == ended
 
 
+def test_each_tree_is_counted_by_itself_too(folder_on_disk: Path):
+    def work() -> None:
+        write_and_sync(folder_on_disk / "tree", 1 << 20)
+
+    with child(work) as busy, child(lambda: None) as idle:
+        usage = Sampler([busy.pid, idle.pid]).sample()
+    by_root = usage.by_root
+    assert set(by_root) == {busy.pid, idle.pid}
+    assert by_root[busy.pid].disk_written_bytes >= 1 << 20
+    assert by_root[idle.pid].disk_written_bytes < 1 << 20
+    assert sum(each.cpu_s for each in by_root.values()) == pytest.approx(usage.cpu_s)
+
+
 def test_a_pid_that_is_nobody_uses_nothing():
     with child(lambda: None) as process:
         pass

@@ -14,6 +14,7 @@ from paceline.cli import (
     data,
     doctor,
     explain,
+    export,
     monitor,
     report,
     run,
@@ -57,7 +58,9 @@ app.command("compare", help=compare.HELP)(compare.compare)
 app.command("ls")(stored.ls)
 app.command("show")(stored.show)
 app.command("explain")(explain.explain)
+app.command("export")(export.export)
 app.command("report")(report.report)
+app.command("export")(export.export)
 app.command("study", help=study.HELP)(study.study)
 app.command("workloads")(workloads.workloads)
 app.command("calibrate")(calibrate.calibrate)

@@ -31,6 +31,7 @@ _PARTS: Final = {
 }
 _BAR: Final = 48
 _GAUGE: Final = 30
+_MOST_OPERATORS: Final = 12
 
 
 def explain(
@@ -49,7 +50,7 @@ def explain(
     if json_:
         print(json.dumps(_table(result)))  # noqa: T201
         return
-    _print(result, wide_console())
+    _print(result, found.read_operators("worker0"), wide_console())
 
 
 def _table(result: Result) -> dict[str, Any]:
@@ -67,7 +68,7 @@ def _table(result: Result) -> dict[str, Any]:
     }
 
 
-def _print(result: Result, console: Console) -> None:
+def _print(result: Result, operators: list[dict[str, Any]], console: Console) -> None:
     from rich.markup import escape
 
     from paceline.cli.tables import short, with_origin
@@ -85,6 +86,9 @@ def _print(result: Result, console: Console) -> None:
         console.print(_steps(result, parts))
         console.print(_legend(parts))
         console.print(_shares(result, parts))
+    if operators:
+        console.print("\n[bold]Operators of worker0, by time[/]")
+        console.print(_operators(operators))
     resources = resources_of(result)
     if resources:
         console.print("\n[bold]How full things were[/]")
@@ -162,6 +166,23 @@ def _shares(result: Result, parts: dict[str, Parts]) -> RenderableType:
 def _hidden(worker: WorkerTotals, parts: Parts) -> str:
     """What of the exchange went on while it computed."""
     return "-" if worker.hidden_s is None else f"{100 * parts.share(worker.hidden_s):.1f}"
+
+
+def _operators(rows: list[dict[str, Any]]) -> RenderableType:
+    """What took longest of the steps that were profiled."""
+    from paceline.cli.tables import plain_table
+
+    table = plain_table("operator", "output", "size>", "calls/step>", "ms/step>")
+    for row in rows[:_MOST_OPERATORS]:
+        shape, num_bytes = row["output_shape"], row["output_bytes"]
+        table.add_row(
+            row["operator"].removeprefix("aten::"),
+            "-" if shape is None else "x".join(map(str, shape)) or "one number",
+            "-" if num_bytes is None else f"{num_bytes / 1e3:,.1f} kB",
+            f"{row['calls_per_step']:g}",
+            f"{row['ms_per_step']:.3f}",
+        )
+    return table
 
 
 def _gauges(resources: list[Resource]) -> RenderableType:

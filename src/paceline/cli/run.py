@@ -152,6 +152,12 @@ def spec_options(  # noqa: PLR0917 - each is an option on the command line
     eval_samples: Annotated[
         int | None, typer.Option(help="Evaluate on so many test rows; default: all.")
     ] = None,
+    profile: Annotated[
+        bool,
+        typer.Option(
+            "--profile", help="Look at a few steps operator by operator; slows those steps."
+        ),
+    ] = False,
     set_: Annotated[
         list[str] | None,
         typer.Option(
@@ -184,6 +190,7 @@ def spec_options(  # noqa: PLR0917 - each is an option on the command line
         "cluster.latency_s": latency,
         "optimizer.lr": lr,
         "workload.data_dir": str(data_dir) if data_dir else None,
+        "record.profile": profile or None,
     }
     given = {field: value for field, value in flags.items() if value is not None}
     settings = [*(set_ or []), *(more_settings or [])]

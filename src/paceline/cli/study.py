@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import signal
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -194,4 +193,5 @@ def _panel(name: str, standing: Standing) -> RenderableType:
 def _left(standing: Standing) -> str:
     if standing.left_s is None:
         return ""
-    return f" · {time.strftime('%H:%M:%S', time.gmtime(standing.left_s))} left for all"
+    minutes, seconds = divmod(round(standing.left_s), 60)
+    return f" · {minutes} min {seconds:02} s left" if minutes else f" · {seconds} s left"

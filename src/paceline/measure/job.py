@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from paceline.measure.processes import Sampler, Usage
 
@@ -35,7 +34,8 @@ def watch_job(command: Sequence[str], interval_s: float, show: Callable[[Row], N
 
     Raises `OSError` where it cannot be started. A signal that asks us to end is passed on to it.
     """
-    with subprocess.Popen(command) as process, _passing_on(process):
+    with _Signals() as signals, subprocess.Popen(command) as process:
+        signals.pass_on_to(process)
         sampler, began_s = Sampler([process.pid]), time.monotonic()
         before = _Before(began_s, sampler.sample(), _machine_counters())
         base = before.carried
@@ -84,19 +84,33 @@ def _ends_within(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
     return True
 
 
-@contextlib.contextmanager
-def _passing_on(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Pass on what asks us to end. Ctrl-C reaches the command by itself: we only wait for it."""
-    handlers = {
-        signal.SIGINT: lambda *_: None,
-        signal.SIGTERM: lambda number, _: process.send_signal(number),
-        signal.SIGHUP: lambda number, _: process.send_signal(number),
-    }
-    earlier = {each: signal.signal(each, handler) for each, handler in handlers.items()}
-    try:
-        yield
-    finally:
-        for each, handler in earlier.items():
+class _Signals:
+    """Passes on what asks us to end. Ctrl-C reaches the command by itself: we only wait for it."""
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+        self._early: list[int] = []
+        self._earlier: dict[int, Any] = {}
+
+    def __enter__(self) -> Self:
+        self._earlier[signal.SIGINT] = signal.signal(signal.SIGINT, lambda *_: None)
+        for each in (signal.SIGTERM, signal.SIGHUP):
+            self._earlier[each] = signal.signal(each, lambda number, _: self._take(number))
+        return self
+
+    def pass_on_to(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        for number in self._early:
+            process.send_signal(number)
+
+    def _take(self, number: int) -> None:
+        if self._process is None:
+            self._early.append(number)
+        else:
+            self._process.send_signal(number)
+
+    def __exit__(self, *_: object) -> None:
+        for each, handler in self._earlier.items():
             signal.signal(each, handler)
 
 

@@ -12,6 +12,8 @@ from paceline.report.sides import Measure, Side, reference_of
 UNKNOWN_SPREAD: Final = 0.05
 # Accuracies this close are called alike: half a point.
 _ALIKE: Final = 0.005
+# More names than this in a sentence nobody reads.
+_MOST_NAMED: Final = 4
 
 
 def conclude(sides: Sequence[Side]) -> tuple[str, ...]:
@@ -32,12 +34,11 @@ def conclude(sides: Sequence[Side]) -> tuple[str, ...]:
 
 
 def ties(first: Measure, second: Measure) -> bool:
-    """Whether two figures differ by less than their spread."""
-    difference = abs(first.median - second.median)
-    if first.count == 1 or second.count == 1:
-        noise = UNKNOWN_SPREAD * max(first.median, second.median)
-        return difference < max(noise, first.spread, second.spread)
-    return difference < max(first.spread, second.spread)
+    """Whether two figures differ by less than their spread: the ranges of their runs overlap."""
+    if first.count == 1 and second.count == 1:
+        difference = abs(first.median - second.median)
+        return difference < UNKNOWN_SPREAD * max(first.median, second.median)
+    return first.low <= second.high and second.low <= first.high
 
 
 def _ranked(sides: Sequence[Side], stick: Yardstick) -> list[tuple[Side, Measure]]:
@@ -69,13 +70,15 @@ def _fastest(sides: Sequence[Side], stick: Yardstick) -> list[str]:
     else:
         said = f"Only {best.label} got {stick.words}: {amount(its, stick)}"
     if missed and (equals or others):
-        said += f"; {joined(missed)} did not get there"
+        who = joined(missed) if len(missed) <= _MOST_NAMED else f"{len(missed)} others"
+        said += f"; {who} did not get there"
     return [f"{said}."]
 
 
-def _amounts(ranked: Sequence[tuple[Side, Measure]], stick: Yardstick, most: int = 4) -> str:
-    told = [f"{amount(measure, stick)} for {side.label}" for side, measure in ranked[:most]]
-    rest = len(ranked) - most
+def _amounts(ranked: Sequence[tuple[Side, Measure]], stick: Yardstick) -> str:
+    named = ranked[:_MOST_NAMED]
+    told = [f"{amount(measure, stick)} for {side.label}" for side, measure in named]
+    rest = len(ranked) - len(named)
     return f"{', '.join(told)}; {rest} others are behind" if rest > 0 else joined(told)
 
 
@@ -108,8 +111,10 @@ def _against_one(sides: Sequence[Side]) -> list[str]:
     slower = [f"{label} ({gain:.2f} times)" for gain, label in gains if gain < 1]
     if not faster:
         return [f"No side moves more rows a second than one worker: {joined(slower)}."]
-    said = f"Rows a second against one worker: {joined(faster[:4])}"
-    return [f"{said}; slower than one worker: {joined(slower[:4])}." if slower else f"{said}."]
+    said = f"Rows a second against one worker: {joined(faster[:_MOST_NAMED])}"
+    return [
+        f"{said}; slower than one worker: {joined(slower[:_MOST_NAMED])}." if slower else f"{said}."
+    ]
 
 
 def speed_up(side: Side, sides: Sequence[Side]) -> float | None:
@@ -170,7 +175,7 @@ def _repetitions(sides: Sequence[Side]) -> list[str]:
         return [f"{said}; --repeat 3 measures the spread."]
     least, most = min(counts), max(counts)
     number = f"{least}" if least == most else f"{least} to {most}"
-    return [f"Medians of {number} runs each; a difference smaller than the spread is a tie."]
+    return [f"Medians of {number} runs each; where their ranges overlap it is called a tie."]
 
 
 def amount(measure: Measure, stick: Yardstick) -> str:

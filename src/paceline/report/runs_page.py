@@ -31,12 +31,11 @@ def page_of(
     sections = (
         Section(title="Results", items=(tables.comparison(sides, stick, labels),)),
         _section("How these runs were made", notes, *beside),
-        _section("Time and speed", (), gallery.time_to_level(), gallery.speed_up()),
         _section("Learning", (), *gallery.loss(), gallery.accuracy()),
-        _section("Speed over time", (), gallery.speed()),
-        _section("Where the time goes", (), gallery.parts(), gallery.staleness()),
-        _section("What held each side back", (), tables.verdicts(sides)),
+        _section("Speed", (), gallery.speed(), gallery.speed_up(), gallery.time_to_level()),
         _nodes(sides, gallery),
+        _section("Where the time goes", (), gallery.staleness(), gallery.parts()),
+        _section("What held each side back", (), tables.verdicts(sides)),
         _section("Warnings", _warnings(sides)),
         _background(sides),
     )

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import Any, Final, final
 
@@ -21,6 +22,8 @@ _WORDS: Final = {
 }
 # What names a side wherever it differs, also between strategies.
 _ALWAYS_TOLD: Final = ("workload.name", "cluster.name", "cluster.link")
+# Fields that a spec has or has not: one of them says how long a run is.
+_MAY_BE_ABSENT: Final = ("steps", "worker_steps", "samples", "epochs", "seconds")
 
 
 @final
@@ -83,15 +86,35 @@ def sides_of(runs: Iterable[StoredRun]) -> list[Side]:
         groups.setdefault(repr(sorted(run.settings.items(), key=str)), []).append(run)
     firsts = [group[0] for group in groups.values()]
     told = [key for key in _ALWAYS_TOLD if key in differing(firsts)]
-    sides = [_side(group, firsts, told) for group in groups.values()]
+    sides = _told_apart([_side(group, firsts, told) for group in groups.values()])
     came = list(dict.fromkeys(side.strategy for side in sides))
     return sorted(sides, key=lambda side: came.index(side.strategy))
 
 
+def _told_apart(sides: Sequence[Side]) -> list[Side]:
+    """Number sides whose labels are the same, so that nothing is drawn over another."""
+    seen: Counter[str] = Counter()
+    apart = []
+    for side in sides:
+        seen[side.label] += 1
+        number = seen[side.label]
+        label = f"{side.label} ({number})" if number > 1 else side.label
+        apart.append(replace(side, label=label))
+    return apart
+
+
 def differing(runs: Sequence[StoredRun]) -> list[str]:
-    """Name the settings in which runs differ."""
+    """Name the settings in which runs differ.
+
+    A field that some do not have is no difference: theirs is an older version, or another strategy.
+    """
     keys = dict.fromkeys(key for run in runs for key in run.settings)
-    return [key for key in keys if len({repr(run.settings.get(key)) for run in runs}) > 1]
+    return [key for key in keys if _differs(key, [run.settings.get(key) for run in runs])]
+
+
+def _differs(key: str, values: Sequence[object]) -> bool:
+    told = [value for value in values if value is not None or key in _MAY_BE_ABSENT]
+    return len(set(map(repr, told))) > 1
 
 
 def reference_of(side: Side, sides: Sequence[Side]) -> Side | None:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from paceline.exhibits import Table
+from polars import Expr, Float64, col
+
+from paceline.exhibits import Column, Table
 
 _LATEX: Final = {
     "\\": r"\textbackslash{}",
@@ -26,16 +28,15 @@ _LATEX: Final = {
 
 
 def csv(table: Table) -> str:
-    """Give all values, whole and in the units of the headers, for programs."""
-    from polars import Float64, col
+    """Give all values, to twelve digits and in the units of the headers, for programs."""
+    return table.frame.select(map(_values, table.columns)).write_csv()
 
-    columns = [
-        (col(each.name).cast(Float64) * each.scale if each.scale != 1.0 else col(each.name)).alias(
-            f"{each.header}{' published' if each.published else ''}"
-        )
-        for each in table.columns
-    ]
-    return table.frame.select(columns).write_csv()
+
+def _values(column: Column) -> Expr:
+    values = col(column.name)
+    if column.scale != 1.0:
+        values = (values.cast(Float64) * column.scale).round_sig_figs(12)
+    return values.alias(f"{column.header}{' published' if column.published else ''}")
 
 
 def markdown(table: Table) -> str:

@@ -6,9 +6,10 @@ from pathlib import Path
 
 from paceline.errors import StoreError
 from paceline.exhibits import Figure, Page, Table, claims_table
+from paceline.pictures import being_drawn
 from paceline.report import texts
 from paceline.report.html import html
-from paceline.report.pictures import page_scripts, write_pictures
+from paceline.report.scripts import page_scripts
 from paceline.runs import write_atomically
 
 PAGE = "report.html"
@@ -23,18 +24,22 @@ def write(page: Page, folder: Path) -> Path:
         specs = {figure.name: figure.spec() for figure in page.figures}
         for name in ("figures", "tables"):
             (folder / name).mkdir(parents=True, exist_ok=True)
-        for figure in page.figures:
-            write_pictures(specs[figure.name], folder / "figures", figure.name)
-            _write_data(figure, folder / "figures")
-        tables = [*page.tables, *([claims_table(page.claims)] if page.claims else [])]
-        for table in tables:
-            _write_table(table, folder / "tables")
         path = folder / PAGE
-        write_atomically(path, html(page, specs, page_scripts()))
+        with being_drawn(specs, folder / "figures"):
+            _write_texts(page, folder)
+            write_atomically(path, html(page, specs, page_scripts()))
     except OSError as error:
         reason = error.strerror or error
         raise StoreError(f"no report can be written in {folder}: {reason}") from error
     return path
+
+
+def _write_texts(page: Page, folder: Path) -> None:
+    for figure in page.figures:
+        _write_data(figure, folder / "figures")
+    tables = [*page.tables, *([claims_table(page.claims)] if page.claims else [])]
+    for table in tables:
+        _write_table(table, folder / "tables")
 
 
 def _write_data(figure: Figure, folder: Path) -> None:

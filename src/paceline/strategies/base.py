@@ -43,6 +43,8 @@ class Place:
     open_channel: Callable[[], Channel]
     address: str = "127.0.0.1"
     """Where other nodes reach this one."""
+    profiled: Callable[[Iterator[Any]], Iterator[Any]] = iter
+    """Wraps what a server loops over, so that a few of its turns can be looked at closely."""
     checks_gradients: bool = True
     """Whether gradients may be other than finite; those of replayed compute are made up."""
 

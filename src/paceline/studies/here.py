@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Final, final
 
 from paceline.clusters import CLUSTERS
-from paceline.errors import SpecError
+from paceline.errors import Problem, SpecError
 from paceline.spec import RunSpec
 from paceline.studies.grid import Planned
 
@@ -24,6 +25,8 @@ class Settled:
     planned: Planned
     spec: RunSpec | None
     problem: str = ""
+    wrong: tuple[Problem, ...] = ()
+    """What is wrong with its spec."""
     note: str = ""
     """In what it is not as it was planned."""
 
@@ -38,14 +41,24 @@ def key_of(spec: RunSpec) -> str:
 
 
 def settle(plans: Sequence[Planned]) -> list[Settled]:
-    """Make specs of planned runs, with a cluster that is here."""
-    return [_settled(each) for each in plans]
+    """Make specs of planned runs, with a cluster that is here.
+
+    Raises `SpecError` if none can be made because all are described wrongly.
+    """
+    runs = [_settled(each) for each in plans]
+    wrong = {str(problem): problem for each in runs for problem in each.wrong}
+    if wrong and all(each.spec is None for each in runs):
+        raise SpecError(wrong.values())
+    return runs
 
 
+@cache
 def missing_emulation() -> str | None:
-    """Say why there is no emulated cluster here; None if there is one."""
-    if EMULATED not in CLUSTERS.entries:
-        return "this version has no emulated cluster"
+    """Say why there is no emulated cluster here; None if there is one. Tried out once."""
+    try:
+        CLUSTERS.build({"name": EMULATED}).verify()
+    except SpecError as error:
+        return error.problems[0].reason
     return None
 
 
@@ -63,4 +76,4 @@ def _settled(planned: Planned) -> Settled:
         return Settled(planned=planned, spec=RunSpec.from_table(planned.table(over)), note=note)
     except SpecError as error:
         problem = "; ".join(str(each) for each in error.problems)
-        return Settled(planned=planned, spec=None, problem=problem)
+        return Settled(planned=planned, spec=None, problem=problem, wrong=error.problems)

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 Kind = Literal["link", "thread", "cores", "disk", "host"]
 _MEGA: Final = 1e6
+# What a packet of TCP carries besides its payload; rates of links count it, bytes do not.
+_HEADER_BYTES: Final = 66
 
 
 @final
@@ -80,23 +82,21 @@ def node_of(seat: str, result: Result) -> str:
 
 
 def _link(node: NodeUsage, result: Result) -> Link | None:
-    asked: float | None = getattr(node, "link_bits_per_s", None)
-    out = getattr(node, "link_sent_bits_per_s", None) or asked
-    back = getattr(node, "link_received_bits_per_s", None) or asked
-    sent, received = node.net_sent_bytes, node.net_received_bytes
-    seconds = getattr(node, "sampled_s", None) or result.train_s
+    out = node.link_sent_bits_per_s or node.link_bits_per_s
+    back = node.link_received_bits_per_s or node.link_bits_per_s
+    sent, received, seconds = node.net_sent_bytes, node.net_received_bytes, result.train_s
     if not out or not back or sent is None or received is None or not seconds:
         return None
     return Link(
         node=node.name,
         bits_per_s=min(out, back),
-        sent=8 * sent / out / seconds,
-        received=8 * received / back / seconds,
+        sent=8 * (sent + _HEADER_BYTES * (node.packets_sent or 0)) / out / seconds,
+        received=8 * (received + _HEADER_BYTES * (node.packets_received or 0)) / back / seconds,
     )
 
 
 def _links(result: Result) -> Iterator[Resource]:
-    rates = {node.name: getattr(node, "link_bits_per_s", None) for node in result.nodes}
+    rates = {node.name: node.link_bits_per_s for node in result.nodes}
     for link in links_of(result):
         for way, used in (("out", link.sent), ("in", link.received)):
             rate = rates[link.node]
@@ -137,7 +137,7 @@ def _cores(result: Result) -> Iterator[Resource]:
 def _disks(result: Result) -> Iterator[Resource]:
     """A disk's own limit is not known: only what was moved is told."""
     for node in result.nodes:
-        seconds = getattr(node, "sampled_s", None) or result.train_s
+        seconds = result.train_s
         if node.disk_read_bytes is None or node.disk_written_bytes is None or not seconds:
             continue
         read, written = (

@@ -72,13 +72,17 @@ def test_kill_9_leaves_no_process_namespace_interface_or_cgroup(tmp_path):
         "--seconds", 300, "--set", "cluster.cpus=0.9",
         cwd=tmp_path, env=witness.environment,
     )  # fmt: skip
-    wait_until(lambda: is_training(tmp_path))
-    caps = Caps({"node0": 0.5}, "probe")
-    caps.remove()
-    assert len(witness.new_namespaces()) >= 3
-    assert len(witness.new_cgroups()) == (0 if caps.refused else 2)
-    driver.kill()
-    driver.communicate()
-    wait_until(lambda: not witness.processes() and not witness.new_cgroups())
+    try:
+        wait_until(lambda: is_training(tmp_path), patience_s=90)
+        probe = Caps({"node0": 0.5}, "probe")
+        probe.remove()
+        witness.look()
+        assert len(witness.namespaces) >= 3
+        assert len(witness.cgroups) == (0 if probe.refused else 2)
+    finally:
+        driver.kill()
+        driver.communicate()
+    wait_until(lambda: not witness.processes() and not witness.left_cgroups())
+    assert witness.left_namespaces() == set()
     assert witness.new_interfaces() == set()
     assert witness.new_memfds() == []

@@ -38,6 +38,7 @@ class Server:
             chunks=chunks,
             link=self._link,
         )
+        self._profiled = place.profiled
         num_starters = rules.num_starters(place.num_workers, place.most_steps)
         for rank in range(num_starters, place.num_workers):
             rules.admission.leave(rank)
@@ -54,7 +55,7 @@ class Server:
         take, pull = self.application.take, self.application.pull
         answer_rows = self.application.keep.answer_rows
         with contextlib.suppress(Finished):
-            for arrival in self._link.arrivals():
+            for arrival in self._profiled(self._link.arrivals()):
                 if arrival.flags & ROWS:
                     answer_rows(arrival)
                 elif arrival.flags & PULL:

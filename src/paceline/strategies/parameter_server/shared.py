@@ -31,6 +31,7 @@ import torch
 from paceline.comm.patience import Patience
 from paceline.comm.shared import Host, tensor_in
 from paceline.replica import Replica
+from paceline.rows import narrow
 from paceline.strategies.base import Place
 from paceline.strategies.parameter_server.cuts import Chunk, server_part, stops_of
 from paceline.strategies.parameter_server.link import (
@@ -239,7 +240,7 @@ class SharedWorkerLink(WorkerLink):
             self._open_servers()
         start, pulled = 0, []
         for server, stop in zip(self._servers, self._stops(rows), strict=True):
-            pulled.append(server.table.index_select(0, rows[start:stop] - server.first_row))
+            pulled.append(server.rows(rows[start:stop]))
             start = stop
         values = pulled[0] if len(pulled) == 1 else torch.cat(pulled)
         self.received_bytes += values.nbytes
@@ -261,14 +262,19 @@ class _Kept:
     ) -> None:
         first, parameters = chunks[0].start, layout.parameters_in(memory)
         self.num_chunks = len(chunks)
-        self.table = layout.table_in(memory) if layout.width else parameters
-        self.first_row = layout.rows.start
+        self._table = narrow(layout.table_in(memory)) if layout.width else parameters
+        self._first_row, self._width = layout.rows.start, layout.width
         self.version = layout.version_in(memory)
         self._changes = layout.changes_in(memory)
         self._pairs = [
             (replica.parameters[e.start : e.stop], parameters[e.start - first : e.stop - first])
             for e in chunks
         ]
+
+    def rows(self, rows: Tensor) -> Tensor:
+        """Give rows of this server's part of the table, as they are now."""
+        wanted = rows - self._first_row if self._first_row else rows
+        return self._table.index_select(0, wanted).view(-1, self._width)
 
     def copy(self, index: int) -> None:
         """Bring a chunk into the replica, all of it as it was after some update."""

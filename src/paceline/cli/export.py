@@ -1,0 +1,127 @@
+"""`paceline export`: the rows of runs, for other programs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+
+import typer
+
+from paceline.cli.report import Out, Runs, found
+from paceline.errors import StoreError
+
+if TYPE_CHECKING:
+    import polars
+
+    from paceline.stored import StoredRun
+
+Format = Literal["csv", "parquet", "tensorboard", "chrome-trace"]
+
+
+def export(
+    runs: Runs,
+    format_: Annotated[
+        Format,
+        typer.Option(
+            "--format",
+            help="csv, parquet: one table for all runs of results, steps, nodes, evaluations and "
+            "losses. tensorboard: a folder of events a run. chrome-trace: a file a run, every seat "
+            "on one clock, for Perfetto.",
+        ),
+    ] = "csv",
+    to: Annotated[Path, typer.Option(metavar="DIR", help="The folder to write into.")] = Path(
+        "export"
+    ),
+    out: Out = Path("runs"),
+) -> None:
+    """Write what runs recorded as files that other programs read.
+
+    Tables have a column `run`, so that the rows of several runs stay apart.
+    """
+    stored = found(runs, out)
+    try:
+        written = _WRITERS[format_](stored, to)
+    except OSError as error:
+        raise StoreError(f"nothing can be written in {to}: {error.strerror or error}") from error
+    for path in written:
+        typer.echo(path)
+
+
+def _tables(format_: str, stored: list[StoredRun], to: Path) -> list[Path]:
+    from paceline.runs import written_beside
+
+    frames = {name: _joined(stored, name) for name in ("steps", "nodes", "evaluations", "losses")}
+    frames = {"results": _results(stored), **frames}
+    to.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, frame in frames.items():
+        if not frame.is_empty():
+            path = to / f"{name}.{format_}"
+            written_beside(path, getattr(frame, f"write_{format_}"))
+            written.append(path)
+    return written
+
+
+def _joined(stored: list[StoredRun], name: str) -> polars.DataFrame:
+    """One kind of rows of all runs; a column that some do not have is empty there."""
+    import polars
+
+    frames = []
+    for run in stored:
+        frame: polars.DataFrame = getattr(run, name)
+        if not frame.is_empty():
+            frames.append(frame.select(polars.lit(run.name).alias("run"), polars.all()))
+    return polars.concat(frames, how="diagonal_relaxed") if frames else polars.DataFrame()
+
+
+def _results(stored: list[StoredRun]) -> polars.DataFrame:
+    """One row a run: what is a single value in its result."""
+    import polars
+
+    rows: list[dict[str, Any]] = []
+    for run in stored:
+        table = run.result.table() | {"run": run.name}
+        plain = {key: each for key, each in table.items() if _is_one_value(key, each)}
+        metrics = {f"test_{key}": each for key, each in run.result.test_metrics.items()}
+        staleness = run.result.staleness
+        rows.append(plain | metrics | {"staleness_mean": staleness.mean if staleness else None})
+    return polars.DataFrame(rows, infer_schema_length=None)
+
+
+def _is_one_value(key: str, value: object) -> bool:
+    return key != "staleness" and not isinstance(value, (dict, tuple, list))
+
+
+def _events(stored: list[StoredRun], to: Path) -> list[Path]:
+    """Write the events anew: a run may have been told not to."""
+    from paceline.measure.tensorboard import write_events
+
+    written = []
+    for run in stored:
+        folder = to / run.name
+        rows = (run.steps.to_dicts(), run.nodes.to_dicts(), run.evaluations.to_dicts())
+        write_events(folder, *rows)
+        written.append(folder)
+    return written
+
+
+def _traces(stored: list[StoredRun], to: Path) -> list[Path]:
+    from paceline.measure.chrome_trace import write_chrome_trace
+
+    to.mkdir(parents=True, exist_ok=True)
+    written = []
+    for run in stored:
+        path = to / f"{run.name}.trace.json"
+        write_chrome_trace(run.folder, run.result, path)
+        written.append(path)
+    return written
+
+
+_WRITERS: Final[dict[str, Callable[[list[StoredRun], Path], list[Path]]]] = {
+    "csv": partial(_tables, "csv"),
+    "parquet": partial(_tables, "parquet"),
+    "tensorboard": _events,
+    "chrome-trace": _traces,
+}

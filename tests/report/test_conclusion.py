@@ -1,0 +1,151 @@
+"""The conclusion: what a reader takes away must follow from the figures."""
+
+import pytest
+
+from paceline.report.conclusion import conclude, joined, number, ties
+from paceline.report.sides import Measure, sides_of
+from tests.made_runs import made
+
+
+def said(*runs) -> str:
+    return " ".join(conclude(sides_of(runs)))
+
+
+def measure(*values: float) -> Measure:
+    middle = sorted(values)[len(values) // 2]
+    return Measure(median=middle, low=min(values), high=max(values), count=len(values))
+
+
+class TestTies:
+    def test_repetitions_that_overlap_tie(self):
+        assert ties(measure(4.0, 4.1, 4.4), measure(4.3, 4.5, 4.6))
+
+    def test_repetitions_apart_do_not(self):
+        assert not ties(measure(4.0, 4.1, 4.2), measure(4.3, 4.5, 4.6))
+
+    @pytest.mark.parametrize(("other", "tied"), [(10.4, True), (10.6, False)])
+    def test_of_single_runs_a_twentieth_decides(self, other, tied):
+        assert ties(measure(10.0), measure(other)) is tied
+
+
+class TestFastest:
+    def test_the_fastest_to_an_accuracy_that_all_reach_comes_first(self, tmp_path):
+        first, *_ = conclude(
+            sides_of(
+                [
+                    made(tmp_path, "ps-async", seconds=10, accuracy=0.905),
+                    made(tmp_path, "ring", seconds=5, accuracy=0.92),
+                ]
+            )
+        )
+        expected = "ring is fastest to 90 % accuracy: 5.00 s against 10.0 s for ps-async."
+        assert first == expected
+
+    def test_who_ends_far_below_does_not_lower_the_level(self, tmp_path):
+        text = said(
+            made(tmp_path, "single", num_workers=1, accuracy=0.9),
+            made(tmp_path, "ring", seconds=5, accuracy=0.88),
+            made(tmp_path, "ps-async", accuracy=0.1),
+        )
+        assert "fastest to 88 % accuracy" in text
+        assert "ps-async did not get there" in text
+
+    def test_a_target_is_what_counts_where_all_had_one(self, tmp_path):
+        text = said(
+            made(tmp_path, "ring", target="accuracy 0.85", seconds_to_target=4.1),
+            made(tmp_path, "ps-sync", target="accuracy 0.85", seconds_to_target=5.0),
+            made(tmp_path, "ps-async", target="accuracy 0.85"),
+        )
+        assert text.startswith(
+            "ring is fastest to 85 % accuracy: 4.10 s against 5.00 s for ps-sync; "
+            "ps-async did not get there."
+        )
+
+    def test_without_accuracy_the_same_rows_are_timed(self, tmp_path):
+        text = said(
+            made(tmp_path, "ring", seconds=5, accuracy=None),
+            made(tmp_path, "ps-sync", seconds=8, accuracy=None),
+        )
+        assert text.startswith("ring is fastest through 30,000 rows: 5.00 s against 8.00 s")
+
+    def test_of_different_lengths_rates_are_compared(self, tmp_path):
+        text = said(
+            made(tmp_path, "ring", seconds=10, accuracy=None, rows=90_000),
+            made(tmp_path, "ps-sync", seconds=5, accuracy=None),
+        )
+        assert text.startswith("ring is fastest by rows a second: 9,000 rows/s against 6,000")
+
+    def test_a_difference_within_the_spread_is_a_tie(self, tmp_path):
+        runs = [made(tmp_path, "ring", seconds=each) for each in (4.0, 4.2, 4.5)]
+        runs += [made(tmp_path, "ps-sync", seconds=each) for each in (4.1, 4.4, 4.6)]
+        runs += [made(tmp_path, "ps-async", seconds=each) for each in (7.0, 7.1, 7.2)]
+        text = said(*runs)
+        assert "ring and ps-sync tie as fastest to 90 % accuracy: 4.20 s and 4.40 s" in text
+        assert "7.10 s for ps-async" in text
+        assert "Medians of 3 runs" in text
+
+    def test_the_best_of_what_was_varied_is_named(self, tmp_path):
+        runs = [
+            made(tmp_path, "ring", batch=batch, seconds=seconds)
+            for batch, seconds in ((1, 20), (100, 5), (1000, 9))
+        ]
+        assert "Best to 90 % accuracy: batch 100 for ring (5.00 s)." in said(*runs)
+
+
+class TestMore:
+    def test_more_workers_that_are_slower_than_one_are_named(self, tmp_path):
+        text = said(
+            made(tmp_path, "single", num_workers=1, seconds=5), made(tmp_path, "ring", seconds=10)
+        )
+        assert "No side moves more rows a second than one worker: ring (0.50 times)." in text
+
+    def test_a_speed_up_is_told(self, tmp_path):
+        text = said(
+            made(tmp_path, "single", num_workers=1, seconds=10), made(tmp_path, "ring", seconds=5)
+        )
+        assert "2.00 times for ring" in text
+
+    def test_alike_accuracies_are_called_so(self, tmp_path):
+        text = said(
+            made(tmp_path, "ring", accuracy=0.901), made(tmp_path, "ps-sync", accuracy=0.903)
+        )
+        assert "Final accuracies are alike, 90.1 to 90.3 %." in text
+
+    def test_fewer_updates_at_one_learning_rate_are_pointed_out(self, tmp_path):
+        text = said(
+            made(tmp_path, "ring", accuracy=0.87),
+            made(tmp_path, "ps-async", accuracy=0.9, global_steps=400),
+        )
+        assert "--tune-lr" in text
+
+    def test_a_failure_is_told_and_the_others_are_compared(self, tmp_path):
+        text = said(
+            made(tmp_path, "ring", seconds=5),
+            made(tmp_path, "ps-sync", seconds=9),
+            made(tmp_path, "ddp", status="failed"),
+        )
+        assert text.startswith("ring is fastest")
+        assert "ddp failed: worker1: it broke." in text
+
+    def test_where_nothing_finished_that_is_the_conclusion(self, tmp_path):
+        assert said(made(tmp_path, status="failed")).startswith("No run finished.")
+
+    def test_one_run_alone_is_told_plainly(self, tmp_path):
+        assert said(made(tmp_path)).startswith("ring: 10.0 s to 90 % accuracy.")
+
+
+def test_numbers_have_about_three_digits():
+    assert [number(each) for each in (0.123456, 1.23456, 12.3456, 12345.6)] == [
+        "0.12",
+        "1.23",
+        "12.3",
+        "12,346",
+    ]
+
+
+def test_parts_are_joined_as_in_a_sentence():
+    assert [joined(["a"]), joined(["a", "b"]), joined(["a", "b", "c"])] == [
+        "a",
+        "a and b",
+        "a, b and c",
+    ]

@@ -1,0 +1,114 @@
+"""The page about runs: what is on it, in which order, and what is left out where unknown."""
+
+import dataclasses
+
+import pytest
+
+from paceline.report import page_of
+from paceline.report.html import html
+from tests.made_runs import made, stale
+
+ALWAYS = ["loss-time", "loss-samples", "loss-steps", "accuracy-time", "steps-per-second"]
+
+
+def page(*runs):
+    return page_of(runs)
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory):
+    """Everything there can be: nodes with links, staleness, one worker to compare with."""
+    folder = tmp_path_factory.mktemp("whole")
+    return page(
+        made(folder, "single", num_workers=1),
+        made(folder, "ps-async", seconds=6, num_nodes=3, **stale()),
+        made(folder, "ring", seconds=5, num_nodes=3),
+    )
+
+
+def test_figures_come_in_their_order(whole):
+    assert [figure.name for figure in whole.figures] == [
+        *ALWAYS,
+        "speed-up",
+        "time",
+        "cpu",
+        "memory",
+        "network-sent",
+        "network-received",
+        "packets-sent",
+        "packets-received",
+        "disk-written",
+        "staleness",
+        "step-parts",
+    ]
+
+
+@pytest.fixture(scope="module")
+def specs(whole):
+    return {figure.name: figure.spec() for figure in whole.figures}
+
+
+def test_every_figure_can_be_drawn_and_says_what_it_is(whole, specs):
+    for figure in whole.figures:
+        spec = specs[figure.name]
+        assert spec["title"]["text"] == figure.title
+        assert spec["title"]["subtitle"] == ["real compute"]
+        assert figure.table.frame.height > 0
+
+
+def test_the_table_compares_as_was_asked(whole):
+    table = whole.tables[0]
+    assert table.headers[:4] == ["strategy", "workers", "to 90 % accuracy (s)", "training (s)"]
+    rows = {row["side"]: row for row in table.frame.iter_rows(named=True)}
+    assert rows["ring"]["speed_up"] == pytest.approx(2.0)
+    assert rows["ps-async"]["staleness"] == 0.6
+    # Without counters at links, the server has what all three workers sent and received.
+    assert rows["ps-async"]["busiest_bytes"] == 9_000_000
+    assert rows["ring"]["busiest_bytes"] == 3_000_000
+
+
+def test_what_was_not_measured_is_left_out_and_said(tmp_path):
+    shown = page(made(tmp_path, "ring"))
+    assert not any(figure.name.startswith("network") for figure in shown.figures)
+    (section,) = (each for each in shown.sections if each.title == "What each node used")
+    assert section.text == ("Network and packets were not counted: nodes of local have no link.",)
+
+
+def test_a_run_of_one_row_has_its_figures(tmp_path):
+    shown = page(made(tmp_path, num_rows=1, accuracy=None))
+    assert [figure.name for figure in shown.figures][:3] == ALWAYS[:3]
+    assert shown.figures[0].spec()["layer"][1]["mark"]["point"]
+
+
+def test_a_run_without_rows_has_its_table(tmp_path):
+    shown = page(made(tmp_path, num_rows=0, accuracy=None))
+    assert shown.tables[0].name == "comparison"
+
+
+def test_a_run_that_failed_at_once_is_shown_as_such(tmp_path):
+    unknown = ("train_s", "steps_per_s", "samples_per_s", "final_loss", "worker_steps_per_s")
+    nothing = dict.fromkeys(unknown) | {"workers": (), "nodes": (), "samples": 0}
+    failed = made(tmp_path, "ring", status="failed", num_rows=0, accuracy=None, **nothing)
+    shown = page(failed, made(tmp_path, "single", num_workers=1))
+    rows = {row["side"]: row for row in shown.tables[0].frame.iter_rows(named=True)}
+    assert rows["ring"]["runs"] == "0 of 1 (failed)"
+
+
+def test_colours_follow_the_strategy_everywhere(specs):
+    seen = {}
+    for name, spec in specs.items():
+        for layer in spec.get("layer", [spec.get("spec", spec)]):
+            scale = layer.get("encoding", {}).get("color", {}).get("scale")
+            if scale and "ring" in scale["domain"]:
+                seen[name] = scale["range"][scale["domain"].index("ring")]
+    assert len(seen) > 5
+    assert len(set(seen.values())) == 1
+
+
+def test_a_page_escapes_what_it_is_given(tmp_path):
+    run = made(tmp_path, "ring", status="failed", reason="<script>alert(1)</script>")
+    shown = dataclasses.replace(page(run), title="a < b")
+    text = html(shown, {"x": {"y": "</script>"}}, "let a = '</script>';")
+    assert "<script>alert" not in text
+    assert "<title>a &lt; b</title>" in text
+    assert text.count("</script>") == 2

@@ -1,0 +1,106 @@
+"""Carrying a study out: every run once, whatever happens in between."""
+
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from paceline.errors import StoreError
+from paceline.runs import RunDir
+from paceline.studies.executor import carry_out
+from paceline.studies.folder import StudyDir
+from paceline.studies.grid import Grid
+from paceline.studies.here import settle
+
+GRID = """
+title = "a small one"
+reports = "none"
+[claims]
+[common]
+workload.name = "logistic-mnist"
+workload.subset = "tenth"
+cluster.name = "inline"
+strategy.name = "single"
+worker_steps = 5
+eval_samples = 100
+record.tensorboard = false
+record.model = false
+[[runs]]
+group = "batch"
+each = { batch = [5, 10, 20] }
+seeds = 2
+"""
+PROGRAM = """
+import sys
+from pathlib import Path
+from tests.studies.test_executor import settled
+from paceline.studies.executor import carry_out
+from paceline.studies.folder import StudyDir
+print("ready", flush=True)
+carry_out(settled(), StudyDir(Path(sys.argv[1])), lambda standing: print(standing.name, flush=True))
+"""
+
+
+def settled(text: str = GRID):
+    return settle(Grid.parse("small", text).plan("quick"))
+
+
+def keys(folder: StudyDir) -> list[str]:
+    return sorted(folder.contents().finished)
+
+
+def test_what_is_finished_is_not_repeated(tmp_path):
+    folder = StudyDir(tmp_path)
+    first = carry_out(settled()[:2], folder)
+    assert len(first.all_runs) == 2
+    told = []
+    evidence = carry_out(settled(), folder, told.append)
+    assert [each.name for each in told if each.result] == [
+        each.planned.name for each in settled()[2:]
+    ]
+    assert len(evidence.all_runs) == len(list(folder.runs.iterdir())) == 6
+    assert {run.name for run in first.all_runs} <= {run.name for run in evidence.all_runs}
+    assert told[-1].num_done == told[-1].num_all == 6
+    assert told[-1].left_s == 0
+    carry_out(settled(), folder, lambda _: pytest.fail("nothing was left to do"))
+
+
+def test_a_run_that_cannot_be_made_does_not_stop_the_others(tmp_path):
+    broken = GRID.replace("batch = [5, 10, 20]", "batch = [5, 100_000]").replace("seeds = 2", "")
+    evidence = carry_out(settled(broken), StudyDir(tmp_path))
+    assert [each.result.batch_size for each in evidence.all_runs] == [5]
+    assert "is more than the 6000 rows" in evidence.missing["batch-100000-0"]
+
+
+def test_only_one_process_carries_a_study_out(tmp_path):
+    folder = StudyDir(tmp_path)
+    with folder.held(), pytest.raises(StoreError, match="another process"):
+        carry_out(settled(), folder)
+
+
+def test_a_study_killed_at_random_moments_ends_with_every_run_once(tmp_path):
+    folder = StudyDir(tmp_path / "study")
+    source = random.Random(time.time_ns())
+    for _ in range(3):
+        kill_after(source.randint(1, 6), source.random() * 0.3, folder.path)
+    left = keys(folder)
+    evidence = carry_out(settled(), folder)
+    assert keys(folder) == sorted(each.key for each in settled())
+    assert set(left) <= set(keys(folder))
+    paths = list(folder.runs.iterdir())
+    assert len(paths) == len(evidence.all_runs) == 6
+    assert all(RunDir(path).is_sealed for path in paths)
+
+
+def kill_after(num_lines: int, seconds: float, folder: Path) -> None:
+    """Start the study anew and end it the hard way, some lines and a moment later."""
+    command = [sys.executable, "-c", PROGRAM, str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        for _ in range(num_lines):
+            process.stdout.readline()
+        time.sleep(seconds)
+        process.send_signal(signal.SIGKILL)

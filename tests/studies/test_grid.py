@@ -1,0 +1,101 @@
+"""Grids: which runs a study's file stands for, and in what order."""
+
+from collections import Counter
+
+import pytest
+
+from paceline.errors import SpecError
+from paceline.studies import STUDIES, load
+from paceline.studies.grid import Grid, joined
+from paceline.studies.here import settle
+
+TEXT = """
+title = "a grid"
+reports = "none"
+
+[claims]
+X1 = "something"
+
+[common]
+workload.name = "logistic-mnist"
+cluster.name = "inline"
+epochs = 3
+
+[quick]
+says = "little"
+set = { workload.subset = "tenth" }
+
+[full]
+says = "all"
+
+[[runs]]
+group = "one"
+set = { strategy.name = "single" }
+seeds = 2
+full = { seeds = 3 }
+
+[[runs]]
+group = "many"
+each = { strategy.name = ["ps-async", "ps-sync"], num_workers = [2, 3] }
+set = { steps = 5 }
+seeds = 2
+quick = { each = { num_workers = [2] } }
+"""
+
+
+@pytest.fixture
+def grid() -> Grid:
+    return Grid.parse("a-grid", TEXT)
+
+
+def test_every_combination_of_every_seed_is_a_run(grid):
+    quick = Counter(each.group for each in grid.plan("quick"))
+    assert quick == {"one": 2, "many": 4}
+    assert Counter(each.group for each in grid.plan("full")) == {"one": 3, "many": 8}
+
+
+def test_rounds_go_through_the_runs_in_turn_and_back(grid):
+    first, second = (
+        [each.tags for each in grid.plan("quick") if each.repetition == n] for n in (0, 1)
+    )
+    assert second == first[::-1]
+    assert [each.repetition for each in grid.plan("quick")] == [0] * 3 + [1] * 3
+
+
+def test_a_later_field_stands_over_an_earlier_one(grid):
+    run = next(each for each in grid.plan("quick", {"batch": 10}) if each.group == "many")
+    assert run.table() == {
+        "workload": {"name": "logistic-mnist", "subset": "tenth"},
+        "cluster": {"name": "inline"},
+        "strategy": {"name": "ps-async"},
+        "num_workers": 2,
+        "steps": 5,
+        "batch": 10,
+        "seed": 0,
+    }
+
+
+def test_another_part_drops_the_fields_of_the_old_one():
+    fields = joined(
+        {"cluster.name": "emulated", "cluster.link": "1gbit"}, {"cluster.name": "local"}
+    )
+    assert fields == {"cluster.name": "local"}
+
+
+@pytest.mark.parametrize("name", STUDIES)
+@pytest.mark.parametrize("variant", ["quick", "full"])
+def test_every_run_that_ships_with_us_can_be_asked_for(name, variant):
+    grid = Grid.read(name)
+    runs = settle(grid.plan(variant, {"cluster.name": "local"}))
+    problems = {each.planned.name: each.problem for each in runs if each.spec is None}
+    assert all("needs the cluster `emulated`" in each for each in problems.values()), problems
+    names = [each.planned.name for each in runs]
+    assert len(set(names)) == len(names)
+    assert grid.says(variant)
+
+
+def test_names_that_are_no_studies_are_answered():
+    with pytest.raises(SpecError, match="no study of that name"):
+        load("nothing")
+    with pytest.raises(SpecError, match="when fault injection is there"):
+        load("faults")
