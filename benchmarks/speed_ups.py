@@ -8,8 +8,8 @@ plain SGD. Time is slowed as far as it takes for all links together to carry no 
 Gbit/s of real traffic. A run has about `--seconds` real seconds, and five steps at least. Measured
 are the steps between a worker's first row and its last but one: the first step opens connections,
 the last one compares parameters. Printed are images a second, measured over predicted, and the
-speed-up over one worker alone, measured and predicted. For `ps-async` the prediction is of workers in
-step with each other; where they have spread they may be quicker, up to the bound that is printed.
+speed-up over one worker alone, measured and predicted. For `ps-async` the prediction is of workers
+in step with each other; where they have spread they may be quicker, up to the bound that is printed.
 """
 
 from __future__ import annotations
@@ -139,13 +139,14 @@ def measure(case: Case, step: Step, budget_bits_per_s: float, seconds: float) ->
         measured = measured_per_s(result)
     ratio = measured / predicted
     bound = bound_per_s(case, step)
-    is_within = 1 - WITHIN <= ratio and measured <= (1 + WITHIN) * bound
+    is_within = ratio >= 1 - WITHIN and measured <= (1 + WITHIN) * bound
     verdict = "met" if is_within else "MISSED"
     spread = f", {BATCH * bound:.1f} if spread" if bound > predicted else ""
     limited = ", host-limited" if result.host_limited else ""
     print(
         f"{case.network:>9} {case.strategy:>8} {case.num_workers} x {case.link:>6}: "
-        f"{BATCH * measured:7.1f} images/s, {ratio:.3f} of the {BATCH * predicted:7.1f} predicted{spread}; "
+        f"{BATCH * measured:7.1f} images/s, {ratio:.3f} of the {BATCH * predicted:7.1f} "
+        f"predicted{spread}; "
         f"speed-up {step.compute_s * measured:.2f} against {step.compute_s * predicted:.2f} "
         f"(dilated {dilation:g}x, {worker_steps} steps{limited}): {verdict}",
         flush=True,
