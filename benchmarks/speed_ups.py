@@ -9,7 +9,7 @@ Gbit/s of real traffic. A run has about `--seconds` real seconds, and five steps
 are the steps between a worker's first row and its last but one: the first step opens connections,
 the last one compares parameters. Printed are images a second, measured over predicted, and the
 speed-up over one worker alone, measured and predicted. For `ps-async` the prediction is of workers
-in step with each other; where they have spread they may be quicker, up to the bound that is printed.
+in step with each other; once they have spread they may be quicker, up to the bound printed.
 """
 
 from __future__ import annotations
