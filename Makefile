@@ -46,6 +46,7 @@ bench: .venv/.installed-dev ## figures, as ratios within one run
 	$(BIN)/python benchmarks/parameter_server.py
 	$(BIN)/python benchmarks/ring.py
 	$(BIN)/python benchmarks/sparse.py
+	$(BIN)/python benchmarks/replay.py
 	$(BIN)/python benchmarks/report.py
 
 bench-peers: .venv/.installed .venv-peers/.installed ## the same training by other libraries; ONLY=name,... REPEAT=n
