@@ -17,8 +17,9 @@ from typing import Any, Final, final
 
 from paceline.clusters.base import Departure, LinkReport, Seat
 from paceline.comm.line import Line, LineClosed, Message
+from paceline.device_usage import last_busy_percent
 from paceline.measure.clock import Clock
-from paceline.measure.environment import cpu_seconds
+from paceline.measure.host import HostUse
 from paceline.outcome import Outcome
 from paceline.progress import Phase, Progress, View, with_rates
 from paceline.runs import RunDir
@@ -63,7 +64,7 @@ class Conductor:
         self._paused: dict[str, int] = {}
         self._paused_from_s = 0.0
         self._is_saved = False
-        self._cpu_at_start: tuple[float, float] | None = None
+        self._host_use: HostUse | None = None
         self._here = set(self._seats)
         self._clock = Clock(spec.dilation)
         self._status: dict[str, Message] = {}
@@ -143,8 +144,18 @@ class Conductor:
             samples=sum(each["samples"] for each in status),
             loss=sum(losses) / len(losses) if losses else None,
             accuracy=evaluations[-1].get("accuracy") if evaluations else None,
-            nodes=dict(self._usage),
+            nodes=self._node_usage(),
         )
+
+    def _node_usage(self) -> dict[str, Message]:
+        """Give the last sample of each node; of a replayed one also how busy its devices were."""
+        if not self._spec.is_replayed:
+            return dict(self._usage)
+        made = {}
+        for node, usage in self._usage.items():
+            rows = [row for name, row in self._status.items() if self._seats[name].node == node]
+            made[node] = {**usage, "device_busy_percent": last_busy_percent(rows)}
+        return made
 
     def _hear(self, name: str) -> bool:
         """Take one message of a seat, if there is one."""
@@ -193,7 +204,7 @@ class Conductor:
 
     def _start(self) -> None:
         """Everyone is here: say go."""
-        self._cpu_at_start = cpu_seconds()
+        self._host_use = HostUse()
         start_s = time.monotonic()
         self._clock.start(start_s)
         self._outcome.startup_s = start_s - self._began_s
@@ -230,12 +241,9 @@ class Conductor:
 
     def _note_host(self) -> None:
         """How busy the whole machine was since the start."""
-        now = cpu_seconds()
-        if now is None or self._cpu_at_start is None:
-            return
-        used_s, there_were_s = (a - b for a, b in zip(now, self._cpu_at_start, strict=True))
-        if there_were_s > 0:
-            self._outcome.host_cpu_percent = 100 * used_s / there_were_s
+        if self._host_use is not None:
+            self._outcome.host_cpu_percent = self._host_use.cpu_percent()
+            self._outcome.disk_busy_percent = self._host_use.disk_percent()
 
     def _evaluate_if_all_rest(self) -> None:
         if self._training != set(self._paused) or self.failed_seat is not None:

@@ -271,6 +271,12 @@ def _value_text(column: Column, values: Sequence[object]) -> polars.Series:
     return polars.Series("written", [column.text(value) for value in values])
 
 
+def styled(chart: Any) -> altair.TopLevelMixin:
+    """Put a chart of another kind into the style of these."""
+    made: altair.TopLevelMixin = chart.configure(**_CONFIG)
+    return made
+
+
 _SIDES_AXIS: Final[Any] = {"ticks": False, "domain": False, "labelPadding": 8, "labelLimit": 220}
 _FEW_LABELS: Final[Any] = {"labelAngle": 0, "labelOverlap": True}
 

@@ -76,8 +76,6 @@ class WorkerTotals:
     """Processor time of the thread that steps; those that help it with arithmetic not counted."""
     ready_s: float | None = None
     """How long that thread could have run, but had no processor."""
-    held_up_s: float | None = None
-    """The same of all its threads, in all."""
     memory_peak_bytes: int | None = None
     """The most that was resident at once, from its start to the end of training."""
     sent_bytes: int | None = None
@@ -127,7 +125,6 @@ class ServerTotals:
     """Time that pushes waited before the server looked at them; None where it cannot be told."""
     ready_s: float | None = None
     """As of a worker."""
-    held_up_s: float | None = None
     busy_s: float | None = None
     """Time that it did not wait for anybody."""
     dropped_frames: int | None = None
@@ -291,6 +288,8 @@ class Result:
     """Processor time that the machine's host gave to others meanwhile."""
     host_cpu_percent: float | None = None
     """Of all cores of the machine, while training: whoever used them."""
+    disk_busy_percent: dict[str, float] = dataclasses.field(default_factory=dict)
+    """The part of the time that a disk of the machine had something to do, by its name."""
     model_bytes: int | None = None
     """All parameters, a table of rows included."""
     touched_rows: int | None = None

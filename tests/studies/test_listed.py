@@ -48,7 +48,17 @@ def is_wanted(plan: Planned) -> bool:
     return is_few and plan.tags.get("batch", few[0]) in few
 
 
-@pytest.fixture(scope="module", params=STUDIES)
+# Many runs, or profiled ones: the others show already that what is listed is made.
+SLOW = ("lenet-scaling", "criteo-sparse")
+CARRIED_OUT = [
+    pytest.param(name, marks=[pytest.mark.thorough, pytest.mark.timeout(600)])
+    if name in SLOW
+    else name
+    for name in STUDIES
+]
+
+
+@pytest.fixture(scope="module", params=CARRIED_OUT)
 def study(request, tmp_path_factory) -> tuple[str, Page]:
     name = request.param
     grid = Grid.read(name)

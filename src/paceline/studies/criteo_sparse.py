@@ -13,7 +13,8 @@ from paceline.exhibits import Column, Figure, Table
 from paceline.stored import StoredRun
 from paceline.studies import charts, criteo_claims
 from paceline.studies.base import Study
-from paceline.studies.evidence import Evidence, Untestable
+from paceline.studies.criteo_claims import operator_ms
+from paceline.studies.evidence import Evidence
 from paceline.studies.measures import median, of
 
 MODES: Final = {"sync": "ps-sync", "async": "ps-async"}
@@ -172,8 +173,9 @@ def operators(evidence: Evidence) -> Table:
 
 
 _PROFILED: Final = (
-    "Steps at batch 20, operator by operator, where runs were profiled; else compute as a whole."
+    "Sync, worker 0, batch 20: time within each operator itself, of a step, by torch's profiler."
 )
+_MOST_OPERATORS: Final = 6
 
 
 def peaks(evidence: Evidence) -> Table:
@@ -276,15 +278,11 @@ def scaling(evidence: Evidence) -> Figure:
 
 
 def _operators(group: str, evidence: Evidence) -> dict[str, float]:
-    """Milliseconds of a step by operator; where no run was profiled, by phase."""
-    run = evidence.first(group, strategy="ps-sync")
-    phases = {}
-    for phase in ("load", "compute", "exchange"):
-        spans = [getattr(each, f"{phase}_s") for each in run.result.workers]
-        if any(span is None for span in spans):
-            raise Untestable("the parts of a step were not recorded")
-        phases[f"{phase} (all of it)"] = 1000 * sum(spans) / max(run.result.worker_steps, 1)
-    return phases
+    """Milliseconds of a worker's step, by operator, the small ones together."""
+    times = operator_ms(evidence.first(group, strategy="ps-sync"))
+    largest = sorted(times, key=lambda name: -times[name])[:_MOST_OPERATORS]
+    shown = {name: times[name] for name in largest}
+    return shown | {"all others": sum(times.values()) - sum(shown.values())}
 
 
 def _bottleneck_values(run: StoredRun) -> tuple[float | None, ...]:
