@@ -279,9 +279,7 @@ _USAGE: Final = (
         (
             f"packets-{way}",
             f"Packets {way}",
-            Column(
-                name=f"packets_{way}_per_s", label=f"packets {way}", unit="a second", form=",.0f"
-            ),
+            Column(name=f"packets_{way}_per_s", label=f"packets {way}", unit="1/s", form=",.0f"),
         )
         for way in ("sent", "received")
     ),
