@@ -159,7 +159,7 @@ def _server(view: View, share: float, evidence: dict[str, float]) -> Verdict:
     server = view.busiest_server
     assert server is not None
     sentence = (
-        f"server-bound: {server.name} is busy {_percent(min(1.0, view.server_share(server)))} of "
+        f"server-bound: {server.name} is busy {_percent(view.server_share(server))} of "
         f"the time; {_workers(view)} {_percent(share)} of each step for it"
     )
     return Verdict(kind="server", where=server.name, sentence=sentence, evidence=evidence)
