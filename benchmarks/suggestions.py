@@ -56,8 +56,9 @@ def dense(num_workers: int, num_bytes: int, strategy: str, **fields: Any) -> dic
 
 
 SPARSE = {
-    "workload": Synthetic(features=200_000, nonzeros=39, rows=20_000),
+    "workload": Synthetic(features=100_000, nonzeros=39, rows=20_000),
     "num_workers": 3,
+    "batch": 200,
     "strategy": {"name": "ps-sync", "sparse": False},
 }
 CASES = (

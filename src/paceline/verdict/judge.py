@@ -16,7 +16,6 @@ from paceline.verdict.view import View
 
 if TYPE_CHECKING:
     from paceline.results import Result, VerdictKind
-    from paceline.verdict.resources import Link
 
 
 def judge(result: Result, thresholds: Thresholds = THRESHOLDS) -> Verdict | None:
@@ -141,7 +140,7 @@ def _exchanges(view: View, limits: Thresholds) -> Verdict | None:
 def _link_in_use(view: View) -> float:
     """The part of an exchange that the fullest link is in use; both ways may be at once."""
     link = view.fullest_link
-    return 0.0 if link is None else min(1.0, link.in_use / _travelling(view))
+    return 0.0 if link is None else min(1.0, link.in_use / view.travelling)
 
 
 def _server_busy(view: View, share: float) -> float:
@@ -168,8 +167,9 @@ def _server(view: View, share: float, evidence: dict[str, float]) -> Verdict:
 def _link(view: View, share: float, evidence: dict[str, float]) -> Verdict:
     link = view.fullest_link
     assert link is not None
+    turns = " each way, in turn" if view.takes_turns else ""
     sentence = (
-        f"network-bound: {link.node}'s link is {_percent(link.full)} full{_in_turn(link)}; "
+        f"network-bound: {link.node}'s link is {_percent(link.full)} full{turns}; "
         f"{_workers(view)} {_percent(share)} of each step for it"
     )
     evidence = {**evidence, "link_full": link.full}
@@ -222,17 +222,6 @@ def _exchange_s(view: View) -> float:
     """What the slowest worker's exchange takes; what it applies itself is computing."""
     critical = view.critical
     return critical.served_s if view.result.servers else critical.transfer_s
-
-
-def _travelling(view: View) -> float:
-    """The part of the time that something of the slowest worker travels, hidden or not."""
-    hidden_s = view.slowest_worker.hidden_s or 0.0
-    return view.critical.share(view.critical.transfer_s + hidden_s) or 1.0
-
-
-def _in_turn(link: Link) -> str:
-    """A push that is answered as a whole uses one way after the other."""
-    return " each way, in turn" if link.in_use > 1.5 * link.full and link.full < 0.7 else ""
 
 
 def _workers(view: View) -> str:
