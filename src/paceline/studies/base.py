@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import final
 
 from paceline.exhibits import Claim, Exhibit, Figure, Judgement, Listing, Page, Section, Table
+from paceline.stored import StoredRun
 from paceline.studies.evidence import Evidence, Untestable
 from paceline.studies.grid import Grid, Variant
 
@@ -126,10 +127,21 @@ def _conclusion(claims: list[Claim], evidence: Evidence) -> list[str]:
         )
         if judgement in by_judgement
     ]
+    limited = sum(_is_host_limited(run) for run in evidence.all_runs)
+    if limited:
+        said.append(
+            f"This machine could not keep up in {limited} of {len(evidence.all_runs)} runs: their "
+            "times, and what is claimed of times, are its own."
+        )
     failed = [f"{name}: {reason}" for name, reason in evidence.missing.items()]
     if failed:
         said.append(f"{len(failed)} runs are missing; the first is {failed[0]}")
     return [*said, *(f"{note}." for note in evidence.notes)]
+
+
+def _is_host_limited(run: StoredRun) -> bool:
+    verdict = run.result.verdict
+    return verdict is not None and verdict.kind == "host-limited"
 
 
 def _runs(evidence: Evidence) -> Listing:

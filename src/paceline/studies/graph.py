@@ -63,12 +63,9 @@ def _draw(frame: polars.DataFrame) -> altair.TopLevelMixin:
     dots = base.mark_circle(size=160, color=drawing.COLOURS["ring"])
     text = base.mark_text(dx=12, align="left", color="currentColor").encode(text="node:N")
     height = 46 * (frame["y"].n_unique() + 1)
-    chart: altair.TopLevelMixin = (
-        alt.layer(lines, dots, text)
-        .properties(width=drawing.WIDTH, height=height)
-        .configure(background="transparent", view={"stroke": None})
+    return drawing.styled(
+        alt.layer(lines, dots, text).properties(width=drawing.WIDTH, height=height)
     )
-    return chart
 
 
 def _nodes(run: StoredRun) -> dict[str, tuple[str, list[str]]]:

@@ -141,7 +141,7 @@ def l14(evidence: Evidence) -> Judged:
         parts.append(f"{name}: {100 * shares[name]:.0f} % of a worker's time is exchange")
         verdict = getattr(runs[0].result, "verdict", None)
         if verdict is not None:
-            parts[-1] += f" ({verdict.kind}: {verdict.sentence})"
+            parts[-1] += f" ({verdict.sentence})"
     holds = min(shares.values()) > 0.5 and shares[SYNC] > shares[ASYNC]
     return judged(holds, "; ".join(parts), "exchange is sending, receiving and waiting for others")
 

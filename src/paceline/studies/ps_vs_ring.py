@@ -217,11 +217,10 @@ def _draw_ring(frame: polars.DataFrame) -> Any:
         color=alt.Color("full:N", scale=colours, legend=None)
     )
     text = base.mark_text(color="currentColor").encode(text="holds:N")
-    return (
+    return drawing.styled(
         alt.layer(cells, text, data=data)
         .properties(width=180, height=110)
         .facet(facet=alt.Facet("step:N", title=None), columns=3)
-        .configure(background="transparent")
     )
 
 
