@@ -1,7 +1,7 @@
 # Works on a machine with Python 3.11+, make and git only: everything else is installed here.
 PYTHON ?= python3
 BIN := .venv/bin
-DEMO := --epochs 30 --set workload.subset=tenth
+DEMO := --workers 2 --epochs 30 --set workload.subset=tenth
 PIP := $(BIN)/pip --disable-pip-version-check install --quiet
 
 PEERS := .venv-peers/bin
@@ -11,14 +11,8 @@ ONLY ?=
 
 .PHONY: demo test test-thorough check fuzz bench bench-peers bench-study-peers clean
 
-demo: .venv/.installed ## train on the embedded data in every way there is, end in a table
-	$(BIN)/paceline run logistic-mnist $(DEMO)
-	$(BIN)/paceline run logistic-mnist $(DEMO) --strategy solo --workers 2
-	$(BIN)/paceline run logistic-mnist $(DEMO) --strategy ps-async --workers 2
-	$(BIN)/paceline run logistic-mnist $(DEMO) --strategy ps-sync --workers 2
-	$(BIN)/paceline run logistic-mnist $(DEMO) --strategy ring --workers 2
-	@echo
-	$(BIN)/paceline ls
+demo: .venv/.installed ## compare strategies on the embedded data: a table, a conclusion, a report
+	$(BIN)/paceline compare logistic-mnist $(DEMO)
 
 test: .venv/.installed-dev ## all tests
 	$(BIN)/pytest
@@ -47,6 +41,7 @@ bench: .venv/.installed-dev ## figures, as ratios within one run
 	$(BIN)/python benchmarks/parameter_server.py
 	$(BIN)/python benchmarks/ring.py
 	$(BIN)/python benchmarks/sparse.py
+	$(BIN)/python benchmarks/report.py
 
 bench-peers: .venv/.installed .venv-peers/.installed ## the same training by other libraries; ONLY=name,... REPEAT=n
 	$(BIN)/paceline data get mnist

@@ -41,6 +41,7 @@ def kill_one(command: list[str], after_s: float, out: Path) -> tuple[list[str], 
         stderr=subprocess.DEVNULL,
     )
     time.sleep(after_s)
+    witness.look()
     driver.kill()
     driver.wait()
     killed_s = time.monotonic()
@@ -49,15 +50,15 @@ def kill_one(command: list[str], after_s: float, out: Path) -> tuple[list[str], 
     gone_s = time.monotonic() - killed_s
     left = [f"process {pid}" for pid in witness.processes()]
     left += witness.new_memfds() + witness.new_locks()
-    left += [*witness.new_namespaces(), *witness.new_interfaces()]
-    left += [str(path) for path in witness.new_cgroups()]
+    left += [*witness.left_namespaces(), *witness.new_interfaces()]
+    left += [str(path) for path in witness.left_cgroups()]
     left += [str(path) for path in witness.new_files() if path != out]
     left += [str(path) for path in unfinished_files(out)]
     return left, gone_s
 
 
 def _is_going(witness: Witness) -> bool:
-    return bool(witness.processes() or witness.new_cgroups())
+    return bool(witness.processes() or witness.left_cgroups())
 
 
 def main() -> int:

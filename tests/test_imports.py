@@ -10,7 +10,7 @@ import pytest
 
 import paceline
 
-HEAVY = ("torch", "polars", "pydantic", "tensorboard", "numpy", "zmq")
+HEAVY = ("torch", "polars", "pydantic", "tensorboard", "numpy", "zmq", "altair", "vl_convert")
 
 
 def heavy_after(code: str, tmp_path: Path) -> set[str]:
@@ -29,7 +29,10 @@ def heavy_after(code: str, tmp_path: Path) -> set[str]:
     return set(json.loads(out.read_text())) & set(HEAVY)
 
 
-@pytest.mark.parametrize("module", ["driver", "spec", "cli", "cli.run", "sealing", "optim"])
+@pytest.mark.parametrize(
+    "module",
+    ["driver", "spec", "cli", "cli.run", "sealing", "optim", "report", "compare", "stored"],
+)
 def test_importing_needs_no_torch(module: str, tmp_path: Path):
     assert "torch" not in heavy_after(f"import paceline.{module}", tmp_path)
 
@@ -55,8 +58,10 @@ assert RunSpec.from_table(tomllib.loads(spec.toml())) == spec
         (["--help"], {"torch", "polars", "tensorboard", "pydantic"}),
         (["run", "--help"], {"torch", "polars", "tensorboard"}),
         (["ls", "--help"], {"torch", "polars", "tensorboard"}),
+        (["report", "--help"], {"torch", "polars", "tensorboard", "altair"}),
+        (["compare", "--help"], {"torch", "polars", "tensorboard", "altair"}),
     ],
-    ids=["--help", "run", "ls"],
+    ids=["--help", "run", "ls", "report", "compare"],
 )
 def test_help_answers_without_loading_what_a_run_needs(
     arguments: list[str], unwanted: set[str], tmp_path: Path

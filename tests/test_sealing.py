@@ -338,7 +338,7 @@ class TestReplayedCompute:
         ("counted", "reason"),
         [
             ({"late_steps": 6}, "6 % of the steps were computed late"),
-            ({"held_up_s": 0.3}, "worker0 had no processor to run on for 30 % of the time"),
+            ({"ready_s": 0.3}, "worker0 had no processor to run on for 30 % of the time"),
         ],
     )
     def test_a_host_that_could_not_keep_up_is_told(self, run: RunDir, counted: Row, reason: str):
@@ -349,13 +349,13 @@ class TestReplayedCompute:
         assert result.nodes[0].device_busy_percent == 50
 
     def test_one_that_kept_up_is_not(self, run: RunDir):
-        totals = totals_of(late_steps=5, held_up_s=0.01)
+        totals = totals_of(late_steps=5, ready_s=0.01)
         result = seal(run, replayed(), Outcome(totals={"worker0": totals}))
         assert not result.host_limited
         assert result.warnings == ()
 
     def test_real_compute_is_never_called_host_limited(self, run: RunDir):
-        totals = totals_of(held_up_s=0.9, final_loss=1.0)
+        totals = totals_of(ready_s=0.9, final_loss=1.0)
         result = seal(run, facts_of(), Outcome(totals={"worker0": totals}))
         assert not result.host_limited
         assert result.label == "real compute"

@@ -17,6 +17,7 @@ from typing import Any, Final, final
 
 from paceline.clusters.base import Departure, LinkReport, Seat
 from paceline.comm.line import Line, LineClosed, Message
+from paceline.device_usage import last_busy_percent
 from paceline.measure.clock import Clock
 from paceline.measure.environment import cpu_seconds
 from paceline.outcome import Outcome
@@ -143,8 +144,18 @@ class Conductor:
             samples=sum(each["samples"] for each in status),
             loss=sum(losses) / len(losses) if losses else None,
             accuracy=evaluations[-1].get("accuracy") if evaluations else None,
-            nodes=dict(self._usage),
+            nodes=self._node_usage(),
         )
+
+    def _node_usage(self) -> dict[str, Message]:
+        """Give the last sample of each node; of a replayed one also how busy its devices were."""
+        if not self._spec.is_replayed:
+            return dict(self._usage)
+        made = {}
+        for node, usage in self._usage.items():
+            rows = [row for name, row in self._status.items() if self._seats[name].node == node]
+            made[node] = {**usage, "device_busy_percent": last_busy_percent(rows)}
+        return made
 
     def _hear(self, name: str) -> bool:
         """Take one message of a seat, if there is one."""

@@ -89,7 +89,7 @@ def lines(
     columns = [x, y, *([faint] if faint else [])]
     keys = list(dict.fromkeys([by, *([panels] if panels else [])]))
     data = _data(frame, keys, columns)
-    colour = _colour(alt, by, strategies)
+    colour = _colour(alt, by, strategies, frame)
     encoding = {
         "x": alt.X(x.name, type="quantitative", title=x.header, scale=alt.Scale(zero=True)),
         "color": colour,
@@ -106,7 +106,7 @@ def lines(
         .encode(
             **encoding,
             y=alt.Y(y.name, type="quantitative", title=y.header, scale=scale),
-            strokeDash=_dash(alt, by, strategies),
+            strokeDash=_dash(alt, by, strategies, frame),
             tooltip=[_tip(alt, by), _tip(alt, x), _tip(alt, y)],
         )
     )
@@ -144,8 +144,8 @@ def points(
         .encode(
             x=across,
             y=alt.Y(y.name, type="quantitative", title=y.header, scale=alt.Scale(zero=zero)),
-            color=_colour(alt, by, strategies),
-            strokeDash=_dash(alt, by, strategies),
+            color=_colour(alt, by, strategies, frame),
+            strokeDash=_dash(alt, by, strategies, frame),
             tooltip=[_tip(alt, by), _tip(alt, x), _tip(alt, y)],
         )
     )
@@ -184,9 +184,7 @@ def bars(
         x=alt.X(value.name, type="quantitative", title=value.header, scale=room),
         tooltip=[_tip(alt, by), _tip(alt, value)],
     )
-    bar = base.mark_bar(height={"band": 0.7}).encode(
-        color=_colour(alt, by, strategies, legend=False)
-    )
+    bar = base.mark_bar(height={"band": 0.7}).encode(color=_colour(alt, by, strategies))
     text = base.mark_text(align="left", dx=6, color=_INK, fontSize=11).encode(
         text=alt.Text("written", type="nominal"),
         **({"x": alt.X(high, type="quantitative")} if high else {}),
@@ -258,7 +256,7 @@ def histogram(
         .encode(
             x=alt.X(x.name, type="ordinal", title=x.header, axis=_FEW_LABELS),
             y=alt.Y(y.name, type="quantitative", title=y.header),
-            color=_colour(alt, by, strategies, legend=False),
+            color=_colour(alt, by, strategies),
             tooltip=[_tip(alt, by), _tip(alt, x), _tip(alt, y)],
         )
     )
@@ -379,17 +377,26 @@ _CONFIG: Final[dict[str, Any]] = {
 }
 
 
-def _colour(alt: Any, by: str, strategies: Mapping[str, str], *, legend: bool = True) -> Any:
+def _colour(
+    alt: Any, by: str, strategies: Mapping[str, str], frame: polars.DataFrame | None = None
+) -> Any:
+    """Colour by side; with a frame, a legend of the sides that are in it."""
     shades = colours(strategies)
     scale = alt.Scale(domain=list(shades), range=list(shades.values()))
-    shown = alt.Legend(title=None) if legend else None
+    shown = None if frame is None else _legend(alt, by, strategies, frame)
     return alt.Color(by, type="nominal", scale=scale, legend=shown)
 
 
-def _dash(alt: Any, by: str, strategies: Mapping[str, str]) -> Any:
+def _dash(alt: Any, by: str, strategies: Mapping[str, str], frame: polars.DataFrame) -> Any:
     patterns = dashes(strategies)
     scale = alt.Scale(domain=list(patterns), range=list(patterns.values()))
-    return alt.StrokeDash(by, type="nominal", scale=scale, legend=alt.Legend(title=None))
+    shown = _legend(alt, by, strategies, frame)
+    return alt.StrokeDash(by, type="nominal", scale=scale, legend=shown)
+
+
+def _legend(alt: Any, by: str, strategies: Mapping[str, str], frame: polars.DataFrame) -> Any:
+    there = set(frame[by].unique())
+    return alt.Legend(title=None, values=[label for label in strategies if label in there])
 
 
 def _tip(alt: Any, shown: Column | str) -> Any:

@@ -183,7 +183,6 @@ def _worker_totals(name: str, outcome: Outcome, steps: list[Row]) -> WorkerTotal
         rejected_peers=said.get("rejected_peers"),
         cpu_s=said.get("cpu_s"),
         ready_s=said.get("ready_s"),
-        held_up_s=said.get("held_up_s"),
         memory_peak_bytes=said.get("memory_peak_bytes"),
         hidden_s=said.get("hidden_s"),
         device_busy_s=said.get("device_busy_s"),
@@ -308,7 +307,7 @@ def _is_host_limited(
     late = sum(each.late_steps or 0 for each in workers)
     steps = sum(each.worker_steps for each in workers if each.late_steps is not None)
     seats: list[WorkerTotals | ServerTotals] = [*workers, *servers]
-    held_up = {each.name: (each.held_up_s or 0.0) / train_s for each in seats}
+    held_up = {each.name: (each.ready_s or 0.0) / train_s for each in seats}
     worst = max(held_up, key=lambda name: held_up[name])
     reasons = []
     if late > _LATE_SHARE * steps:

@@ -76,8 +76,6 @@ class WorkerTotals:
     """Processor time of the thread that steps; those that help it with arithmetic not counted."""
     ready_s: float | None = None
     """How long that thread could have run, but had no processor."""
-    held_up_s: float | None = None
-    """The same of all its threads, in all."""
     memory_peak_bytes: int | None = None
     """The most that was resident at once, from its start to the end of training."""
     sent_bytes: int | None = None
@@ -127,7 +125,6 @@ class ServerTotals:
     """Time that pushes waited before the server looked at them; None where it cannot be told."""
     ready_s: float | None = None
     """As of a worker."""
-    held_up_s: float | None = None
     busy_s: float | None = None
     """Time that it did not wait for anybody."""
     dropped_frames: int | None = None

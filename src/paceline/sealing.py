@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
+from paceline.device_usage import with_device_usage
 from paceline.measure.tensorboard import write_events
 from paceline.outcome import Outcome, Row, result_of
 from paceline.results import Facts, Result
@@ -24,6 +25,8 @@ def seal(run: RunDir, facts: Facts, outcome: Outcome) -> Result:
     workers = [f"worker{index}" for index in range(facts.num_workers)]
     steps = [{"seat": seat, **row} for seat in workers for row in _rows_of(run, seat)]
     nodes = [{"node": node, **row} for node in facts.seats for row in _rows_of(run, node)]
+    if facts.compute == "replayed":
+        nodes = with_device_usage(nodes, steps, facts.seats)
     outcome.links = outcome.links or {row["node"]: row for row in _rows_of(run, "links")}
     outcome.evaluations = outcome.evaluations or list(_rows_of(run, "evaluations"))
     parts: dict[Path, Callable[[], None]] = {

@@ -93,14 +93,8 @@ class StoredRun:
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """What a reader must know of every number of this run."""
-        compute = getattr(self.result, "compute", None) or "real"
-        labels = [f"{compute} compute"]
-        dilation = getattr(self.result, "dilation", None) or 1.0
-        if dilation != 1.0:
-            labels.append(f"dilated {dilation:g} times")
-        if getattr(self.result, "host_limited", False):
-            labels.append("limited by this host")
-        return tuple(labels)
+        limited = ("limited by this host",) if self.result.host_limited else ()
+        return (self.result.label, *limited)
 
 
 def runs_of(wanted: Iterable[str], out: Path) -> tuple[list[StoredRun], list[str]]:

@@ -11,7 +11,6 @@ import math
 import resource
 import sys
 import threading
-import time
 import traceback
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -31,10 +30,10 @@ from paceline.errors import Aborted, PeerLost, Problem, SpecError
 from paceline.evaluation import Evaluator
 from paceline.linux import own_pid
 from paceline.measure.clock import Clock, virtual
-from paceline.measure.held_up import HeldUp
 from paceline.measure.monitor import watch_node
 from paceline.measure.profile import Profile
 from paceline.measure.recorder import Recorder
+from paceline.measure.thread_usage import ThreadUsage
 from paceline.optim import Optimizer
 from paceline.replica import Replica
 from paceline.runs import RunDir, written_beside
@@ -94,7 +93,7 @@ def _serve(berth: Berth, spec: RunSpec) -> None:
         place = _place(berth, spec, profile)
     berth.line.send("joined", pid=own_pid())
     counted: Mapping[str, Any] = {}
-    began_s, held_up = time.thread_time(), HeldUp()
+    usage = ThreadUsage()
     try:
         counted = spec.strategy.serve(place)
     except Finished:
@@ -102,10 +101,9 @@ def _serve(berth: Berth, spec: RunSpec) -> None:
     finally:
         place.close()
     if profile is not None:
-        profile.write(berth.line.wait("start")["start_s"])
-    counted = {**counted, **place.counted(), **held_up.table()}
-    cpu_s = time.thread_time() - began_s
-    berth.line.send("served", cpu_s=cpu_s, **virtual(counted, spec.dilation))
+        profile.write(berth.line.wait("start")["start_s"], spec.dilation)
+    counted = {**usage.table(), **counted, **place.counted()}
+    berth.line.send("served", **virtual(counted, spec.dilation))
 
 
 def _monitor(berth: Berth, spec: RunSpec) -> None:
@@ -222,7 +220,6 @@ class Worker:
         )
         self.profile = _profile(berth, spec, count=_STEPS_IN_PROFILE)
         self.clock = Clock(spec.dilation)
-        self.held_up = HeldUp()
         self.num_steps = 0
         self.touched_rows: int | None = None
 
@@ -253,12 +250,11 @@ class Worker:
             start = self.line.wait("start")
             self.place.start_counting()
             self.clock.start(start["start_s"])
-            began_s, self.held_up = time.thread_time(), HeldUp()
+            usage = ThreadUsage()
             self._train_to_its_end()
-            cpu_s = time.thread_time() - began_s
-            self.line.send("trained", cpu_s=cpu_s, **self._totals())
+            self.line.send("trained", **self._totals(usage))
             if self.profile is not None:
-                self.profile.write(start["start_s"])
+                self.profile.write(start["start_s"], self.spec.dilation)
             if self.rank == 0 and self.spec.record.tensorboard:
                 self._draw_graph()
             self._attend("finish")
@@ -382,7 +378,7 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - the user's model, seen in an unusual way
             print(f"no graph: {type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201
 
-    def _totals(self) -> dict[str, Any]:
+    def _totals(self, usage: ThreadUsage) -> dict[str, Any]:
         return {
             "train_s": self.clock.now_s(),
             "worker_steps": self.num_steps,
@@ -394,7 +390,7 @@ class Worker:
             "row_bytes": self.replica.row_bytes,
             "memory_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             "parameter_bytes": self._parameter_bytes(),
-            **virtual(self._counted(), self.spec.dilation),
+            **virtual(self._counted(usage), self.spec.dilation),
             **self.train_data.counted(),
             **self.place.counted(),
         }
@@ -404,8 +400,8 @@ class Worker:
         replica = self.replica
         return replica.parameters.nbytes if replica.table is None else None
 
-    def _counted(self) -> dict[str, Any]:
-        return {**self.member.counted(), **self.compute.counted(), **self.held_up.table()}
+    def _counted(self, usage: ThreadUsage) -> dict[str, Any]:
+        return {**usage.table(), **self.member.counted(), **self.compute.counted()}
 
     def _save(self) -> None:
         """Keep the final parameters."""

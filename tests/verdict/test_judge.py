@@ -39,6 +39,14 @@ class TestKinds:
         assert "worker1" in verdict.sentence
         assert verdict.evidence["others_wait"] == pytest.approx(0.8)
 
+    def test_workers_that_wait_for_each_other_in_turn_have_no_straggler(self):
+        waits = (3.0, 2.9, 2.8)
+        workers = [
+            worker(rank, compute_s=9.9 - each, exchange_s=each, wait_s=each)
+            for rank, each in enumerate(waits)
+        ]
+        assert judge(result(*workers)).kind == "compute"
+
     def test_where_nobody_waits_a_straggler_is_the_one_with_few_steps(self):
         fast = [worker(rank, compute_s=9.0) for rank in (0, 1)]
         slow = worker(2, compute_s=9.0, worker_steps=20)

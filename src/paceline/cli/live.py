@@ -111,10 +111,10 @@ def node_line(name: str, usage: Any, num_cores: float) -> str:
     percent = usage["cpu_percent"] if busy is None else busy
     bar = _bar(percent / (100 * num_cores if busy is None else 100))
     what = "CPU" if busy is None else "device"
-    line = f"{name}  {what} {bar} {percent:4.0f} %  memory {usage['memory_bytes'] / 1e6:7,.0f} MB"
+    line = f"{name}  {what} {bar} {percent:3.0f} %  memory {usage['memory_bytes'] / 1e6:,.0f} MB"
     rates = [usage.get(f"net_{way}_bytes_per_s") for way in ("received", "sent")]
     if None not in rates:
-        line += f"  in {rates[0] / 1e6:6,.1f} MB/s  out {rates[1] / 1e6:6,.1f} MB/s"
+        line += f"  in {rates[0] / 1e6:5,.1f}  out {rates[1] / 1e6:5,.1f} MB/s"
     return line
 
 

@@ -50,7 +50,8 @@ class Clock:
 def virtual(table: Mapping[str, Any], dilation: float) -> dict[str, Any]:
     """Turn the real seconds in a table, and in the tables in it, into virtual ones.
 
-    Everything whose name ends in `_s` is seconds; processor seconds stay real: they are not slowed.
+    Everything whose name ends in `_s` is seconds, those of a processor too: what part of the time a
+    thread ran stays what it was.
     """
     return {key: _virtual(key, value, dilation) for key, value in table.items()}
 
@@ -65,5 +66,5 @@ def _virtual(key: str, value: Any, dilation: float) -> Any:
         }
     if isinstance(value, (list, tuple)):
         return [_virtual(key, each, dilation) for each in value]
-    is_time = key.endswith("_s") and key != "cpu_s" and isinstance(value, (int, float))
+    is_time = key.endswith("_s") and isinstance(value, (int, float))
     return value / dilation if is_time else value

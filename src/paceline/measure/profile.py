@@ -87,7 +87,7 @@ class Profile:
             self._runs = False
             self._profiler.stop()
 
-    def write(self, start_s: float) -> None:
+    def write(self, start_s: float, dilation: float) -> None:
         """Write what was seen, if anything was; training began at that monotonic moment."""
         zero_unix_s = time.time() - (time.monotonic() - start_s)
         self._stop()
@@ -97,7 +97,7 @@ class Profile:
         self._folder.mkdir(exist_ok=True)
         path = self._folder / f"{self._seat}.trace.json"
         self._profiler.export_chrome_trace(str(path))
-        path.write_text(json.dumps(_on_clock(json.loads(path.read_text()), zero_unix_s)))
+        path.write_text(json.dumps(_on_clock(json.loads(path.read_text()), zero_unix_s, dilation)))
         rows = list(self._operators())
         (self._folder / f"{self._seat}.operators.json").write_text(json.dumps(rows, indent=1))
 
@@ -170,10 +170,12 @@ def _trimmed(shapes: Any) -> Shapes:
     return tuple(found)
 
 
-def _on_clock(trace: dict[str, Any], zero_unix_s: float) -> dict[str, Any]:
+def _on_clock(trace: dict[str, Any], zero_unix_s: float, dilation: float) -> dict[str, Any]:
     """Count microseconds from the start of training, as every other record of the run does."""
     shift = trace.pop("baseTimeNanoseconds", 0) / 1e3 - zero_unix_s * 1e6
     for event in trace["traceEvents"]:
         if "ts" in event:
-            event["ts"] += shift
+            event["ts"] = (event["ts"] + shift) / dilation
+        if "dur" in event:
+            event["dur"] /= dilation
     return trace

@@ -16,6 +16,7 @@ from paceline.report.level import Yardstick
 from paceline.report.sides import Side, reference_of
 from paceline.report.tables import spread_of
 from paceline.stored import StoredRun
+from paceline.verdict import all_parts
 
 if TYPE_CHECKING:
     import altair
@@ -29,10 +30,13 @@ _ALL_POINTS: Final = 3600
 _FEWEST_POINTS: Final = 60
 # A fixed order and colours that colour-blind readers can tell apart.
 _PARTS: Final = {
-    "load": "#ddcc77",
-    "compute": "#44aa99",
-    "exchange": "#cc6677",
-    "other": "#999999",
+    "load_s": ("load", "#ddcc77"),
+    "compute_s": ("compute", "#44aa99"),
+    "wait_s": ("wait for the slowest", "#999933"),
+    "transfer_s": ("send and receive", "#cc6677"),
+    "queue_s": ("queue at a server", "#aa4499"),
+    "apply_s": ("apply", "#88ccee"),
+    "other_s": ("other", "#999999"),
 }
 
 
@@ -204,13 +208,13 @@ class Gallery:
         value = Column(name="ms", label="a worker's step", unit="ms", form=".3f")
         rows = [row for side in self.sides for row in _part_rows(side)]
         columns = (SIDE, Column(name="part", label="part"), value)
-        names = dict.fromkeys(row["part"] for row in rows)
-        colours = {name: _PARTS.get(name, "#88ccee") for name in names}
+        there = {row["part"] for row in rows}
+        colours = {part: colour for part, colour in _PARTS.values() if part in there}
         return self._figure(
             name="step-parts",
             title="Where a step's time goes",
-            caption="The mean step of all workers. Exchange: sending, waiting for others, getting "
-            "new parameters.",
+            caption="The mean step of all workers. What was computed while gradients were on their "
+            "way counts as computing.",
             frame=table_of("step-parts", "", rows, columns).frame,
             columns=columns,
             draw=partial(drawing.stacked, value=value, part="part", parts=colours),
@@ -246,7 +250,7 @@ class Gallery:
             title=title,
             caption=caption,
             table=table,
-            draw=partial(draw, by="side", strategies=_present(self.strategies, chosen)),
+            draw=partial(draw, by="side", strategies=self.strategies),
             labels=self.labels,
         )
 
@@ -287,12 +291,6 @@ _USAGE: Final = (
 )
 
 
-def _present(strategies: dict[str, str], frame: polars.DataFrame) -> dict[str, str]:
-    """Leave sides out of a legend that the figure does not show."""
-    there = set(frame["side"].unique())
-    return {label: strategy for label, strategy in strategies.items() if label in there}
-
-
 def _speed_up_row(side: Side, sides: Sequence[Side]) -> dict[str, Any]:
     reference = reference_of(side, sides)
     theirs = reference.median(lambda run: run.result.samples_per_s) if reference else None
@@ -320,18 +318,14 @@ def _staleness_rows(side: Side) -> list[dict[str, Any]]:
 
 
 def _part_rows(side: Side) -> list[dict[str, Any]]:
-    workers = [each for each in side.shown.result.workers if each.compute_s is not None]
-    steps = sum(each.worker_steps for each in workers)
+    result = side.shown.result
+    parts = all_parts(result)
+    steps = sum(worker.worker_steps for worker in result.workers if worker.name in parts)
     if not steps:
         return []
-    spans = {
-        "load": sum(each.load_s or 0.0 for each in workers),
-        "compute": sum(each.compute_s or 0.0 for each in workers),
-        "exchange": sum(each.exchange_s or 0.0 for each in workers),
-    }
-    trained_s = sum(each.train_s for each in workers)
-    spans["other"] = max(0.0, trained_s - sum(spans.values()))
+    spent = {key: sum(getattr(each, key) for each in parts.values()) for key in _PARTS}
     return [
-        {"side": side.label, "part": part, "ms": 1e3 * span_s / steps}
-        for part, span_s in spans.items()
+        {"side": side.label, "part": _PARTS[key][0], "ms": 1e3 * seconds / steps}
+        for key, seconds in spent.items()
+        if seconds > 0
     ]

@@ -9,6 +9,7 @@ from paceline.exhibits import Column, Table, table_of
 from paceline.report.conclusion import speed_up
 from paceline.report.level import Yardstick
 from paceline.report.sides import Measure, Side, differing, short
+from paceline.results import Verdict
 from paceline.stored import StoredRun
 
 MB = 1e-6
@@ -118,43 +119,40 @@ def busiest_bytes(run: StoredRun) -> float | None:
 
 
 def verdict_kind(run: StoredRun) -> str:
-    verdict = getattr(run.result, "verdict", None)
-    return str(verdict.kind) if verdict else ""
+    verdict = run.result.verdict
+    return verdict.kind if verdict else ""
 
 
 def verdicts(sides: Sequence[Side]) -> Table | None:
-    """What held each side back, and how that is known."""
-    rows = []
-    for side in sides:
-        verdict = getattr(side.shown.result, "verdict", None)
-        if verdict:
-            rows.append({"side": side.label} | {key: _told(verdict, key) for key in _VERDICT})
-    columns = [Column(name="side", label="strategy")]
-    columns += [Column(name=key, label=label) for key, label in _VERDICT.items()]
+    """What held each side up, and the measured shares that it rests on."""
+    rows = [
+        _verdict_row(side.label, side.shown.result.verdict)
+        for side in sides
+        if side.shown.result.verdict
+    ]
+    columns = [
+        Column(name="side", label="strategy"),
+        Column(name="kind", label="verdict"),
+        Column(name="where", label="where"),
+        Column(name="sentence", label="in words"),
+        Column(name="evidence", label="evidence, % of the time"),
+        Column(name="suggestion", label="to try next"),
+        Column(name="gain", label="expected gain", unit="times", form=".2f"),
+    ]
     return table_of("verdicts", "Verdicts", rows, columns) if rows else None
 
 
-_VERDICT = {
-    "kind": "verdict",
-    "where": "where",
-    "sentence": "in words",
-    "evidence": "evidence",
-    "suggestion": "suggestion",
-    "expected_gain": "expected gain",
-}
-
-
-def _told(verdict: object, key: str) -> str:
-    value = getattr(verdict, key, None)
-    if isinstance(value, dict):
-        return "; ".join(f"{name}: {_plain(each)}" for name, each in value.items())
-    if isinstance(value, (list, tuple)):
-        return "; ".join(_plain(each) for each in value)
-    return "" if value is None else _plain(value)
-
-
-def _plain(value: object) -> str:
-    return f"{value:.3g}" if isinstance(value, float) else str(value)
+def _verdict_row(label: str, verdict: Verdict) -> dict[str, Any]:
+    shares = (f"{name} {100 * share:.0f}" for name, share in verdict.evidence.items())
+    return {
+        "side": label,
+        "kind": verdict.kind,
+        "where": verdict.where,
+        "sentence": verdict.sentence,
+        "evidence": ", ".join(shares),
+        "suggestion": verdict.suggestion,
+        "gain": verdict.expected_gain,
+    }
 
 
 def nodes(sides: Sequence[Side], labels: tuple[str, ...] = ()) -> Table | None:
@@ -167,10 +165,14 @@ def nodes(sides: Sequence[Side], labels: tuple[str, ...] = ()) -> Table | None:
             "cpu_mean": node.cpu_percent_mean,
             "cpu_peak": node.cpu_percent_peak,
             "memory_peak": node.memory_peak_bytes,
+            "link": node.link_bits_per_s,
+            "link_sent": node.link_sent_bits_per_s,
+            "link_received": node.link_received_bits_per_s,
             "sent": node.net_sent_bytes,
             "received": node.net_received_bytes,
             "packets_sent": node.packets_sent,
             "packets_received": node.packets_received,
+            "device_busy": node.device_busy_percent,
             "disk_read": node.disk_read_bytes,
             "disk_written": node.disk_written_bytes,
         }
@@ -183,7 +185,11 @@ def nodes(sides: Sequence[Side], labels: tuple[str, ...] = ()) -> Table | None:
         Column(name="seats", label="seats"),
         Column(name="cpu_mean", label="CPU mean", unit="% of a core", form=",.0f"),
         Column(name="cpu_peak", label="peak", unit="%", form=",.0f"),
+        Column(name="device_busy", label="device busy", unit="%", form=",.0f"),
         Column(name="memory_peak", label="memory peak", unit="MB", form=",.0f", scale=MB),
+        Column(name="link", label="link asked for", unit="Mbit/s", form=",.0f", scale=MB),
+        Column(name="link_sent", label="carried out", unit="Mbit/s", form=",.0f", scale=MB),
+        Column(name="link_received", label="carried in", unit="Mbit/s", form=",.0f", scale=MB),
         Column(name="sent", label="sent", unit="MB", form=",.1f", scale=MB),
         Column(name="received", label="received", unit="MB", form=",.1f", scale=MB),
         Column(name="packets_sent", label="packets sent", form=","),
@@ -196,7 +202,15 @@ def nodes(sides: Sequence[Side], labels: tuple[str, ...] = ()) -> Table | None:
     ]
     if not rows:
         return None
-    return table_of("nodes", "What each node used", rows, kept, labels=labels)
+    counted = {node.network_counted_by for side in sides for node in side.shown.result.nodes}
+    note = _HANDED_OVER if "transports" in counted else ""
+    return table_of("nodes", "By node", rows, kept, note=note, labels=labels)
+
+
+_HANDED_OVER = (
+    "Without links, bytes are counted by those who send, as if what they hand over within a node "
+    "travelled."
+)
 
 
 def every_run(sides: Sequence[Side]) -> Table:

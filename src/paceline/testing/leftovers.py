@@ -48,21 +48,32 @@ def _read(path: str) -> bytes:
         return b""
 
 
-def _namespaces() -> set[str]:
-    """Network namespaces that somebody is in; nobody being in one, the kernel removes it."""
+def _namespaces_of(pids: list[int]) -> set[str]:
+    """Network namespaces that they are in; nobody being in one, the kernel removes it."""
     found = set()
-    for pid in _pids():
+    for pid in pids:
         with contextlib.suppress(OSError):
             found.add(os.readlink(f"/proc/{pid}/ns/net"))  # noqa: PTH115
     return found
 
 
+def _cgroups_of(pids: list[int]) -> set[Path]:
+    """Cgroups of ours that they are in."""
+    names = {
+        line.rpartition("/")[2]
+        for pid in pids
+        for line in _read(f"/proc/{pid}/cgroup").decode().splitlines()
+    }
+    return {
+        above / name
+        for above in cpu_cgroups()
+        for name in names
+        if name.startswith("paceline-") and (above / name).is_dir()
+    }
+
+
 def _interfaces() -> set[str]:
     return {name for _, name in socket.if_nameindex()}
-
-
-def _cgroups() -> set[Path]:
-    return {folder for above in cpu_cgroups() for folder in above.glob("paceline-*")}
 
 
 def _temporary_files() -> set[Path]:
@@ -80,9 +91,9 @@ class Witness:
     memfds: Counter[str] = field(default_factory=_memfds)
     locks: Counter[str] = field(default_factory=_locks)
     files: set[Path] = field(default_factory=_temporary_files)
-    namespaces: set[str] = field(default_factory=_namespaces)
     interfaces: set[str] = field(default_factory=_interfaces)
-    cgroups: set[Path] = field(default_factory=_cgroups)
+    namespaces: set[str] = field(default_factory=set)
+    cgroups: set[Path] = field(default_factory=set)
 
     @property
     def environment(self) -> dict[str, str]:
@@ -102,17 +113,23 @@ class Witness:
         """File locks that were not there before."""
         return sorted((_locks() - self.locks).elements())
 
-    def new_namespaces(self) -> set[str]:
-        """Network namespaces that were not there before."""
-        return _namespaces() - self.namespaces
+    def look(self) -> None:
+        """Note which namespaces and cgroups the command's processes are in."""
+        pids = self.processes()
+        self.namespaces |= _namespaces_of(pids) - _namespaces_of([os.getpid()])
+        self.cgroups |= _cgroups_of(pids)
+
+    def left_namespaces(self) -> set[str]:
+        """Network namespaces that were noted and are still there."""
+        return self.namespaces & _namespaces_of(_pids())
 
     def new_interfaces(self) -> set[str]:
         """Network interfaces of the host that were not there before."""
         return _interfaces() - self.interfaces
 
-    def new_cgroups(self) -> set[Path]:
-        """Cgroups of ours that were not there before."""
-        return _cgroups() - self.cgroups
+    def left_cgroups(self) -> set[Path]:
+        """Cgroups that were noted and are still there."""
+        return {folder for folder in self.cgroups if folder.is_dir()}
 
     def new_files(self) -> set[Path]:
         """Files in the usual places for temporary ones that were not there before."""

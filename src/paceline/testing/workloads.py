@@ -8,6 +8,7 @@ import time
 from abc import ABC
 from collections.abc import Iterator
 from math import isqrt
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, final
 
 from annotated_types import Ge
@@ -104,6 +105,9 @@ class Burdened(Workload):
     """How much longer that worker takes for a batch."""
     slow_backward_ms: _Milliseconds = 0.0
     """How much longer its backward pass takes."""
+    read_bytes: Annotated[int, Ge(0)] = 0
+    """How much of `file` a worker reads for a batch, from the disk and not from memory."""
+    file: str = ""
     rows: Count = 4096
 
     def model(self) -> nn.Module:
@@ -166,7 +170,20 @@ class _Delayed(Data):
         load_s = (workload.load_ms + is_slow * workload.slow_load_ms) / 1e3
         backward_ms = workload.compute_ms * order.batch + is_slow * workload.slow_backward_ms
         backward_s = torch.tensor(backward_ms / 1e3)
-        for rows in order.batches(rank):
+        for number, rows in enumerate(order.batches(rank)):
             if load_s:
                 time.sleep(load_s)
+            if workload.read_bytes:
+                _read_from_disk(Path(workload.file), workload.read_bytes, number)
             yield [*self._rows.take(rows), backward_s]
+
+
+def _read_from_disk(path: Path, num_bytes: int, number: int) -> None:
+    """Read the next piece of a file anew, as one that is larger than memory would be."""
+    with path.open("rb", buffering=0) as file:
+        pieces = max(1, os.fstat(file.fileno()).st_size // num_bytes)
+        start = number % pieces * num_bytes
+        # All of it: the kernel keeps pages in large pieces, and drops no part of one.
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+        os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)
+        os.pread(file.fileno(), num_bytes, start)

@@ -16,6 +16,7 @@ from paceline.verdict.view import View
 
 if TYPE_CHECKING:
     from paceline.results import Result
+    from paceline.verdict.resources import Link
 
 
 def judge(result: Result, thresholds: Thresholds = THRESHOLDS) -> Verdict | None:
@@ -133,13 +134,14 @@ def _exchanges(view: View, limits: Thresholds) -> Verdict | None:
     if share < limits.dominant:
         return None
     link, server = view.fullest_link, view.busiest_server
-    in_use = link.in_use / _travelling(view) if link is not None else 0.0
-    busy = view.server_share(server) / share if server is not None else 0.0
+    # Both ways of a link may be in use at once, and a server may be busy while others compute.
+    in_use = min(1.0, link.in_use / _travelling(view)) if link is not None else 0.0
+    busy = min(1.0, view.server_share(server) / share) if server is not None else 0.0
     if view.result.dilation != 1.0:
         busy = 0.0  # time is slowed for links, not for servers, which only seem quick enough
     evidence = {"exchange": share, "link_in_use": in_use, "server_busy": busy}
     if server is not None and busy >= limits.server_busy and busy >= in_use:
-        used = view.server_share(server)
+        used = min(1.0, view.server_share(server))
         sentence = (
             f"server-bound: {server.name} is busy {_percent(used)} of the time; workers wait "
             f"{_percent(share)} of each step for it"
@@ -147,7 +149,7 @@ def _exchanges(view: View, limits: Thresholds) -> Verdict | None:
         return Verdict(kind="server", where=server.name, sentence=sentence, evidence=evidence)
     if link is not None and in_use >= limits.link_full:
         sentence = (
-            f"network-bound: {link.node}'s link is {_percent(link.full)} full; "
+            f"network-bound: {link.node}'s link is {_percent(link.full)} full{_in_turn(link)}; "
             f"{_workers(view)} {_percent(share)} of each step for it"
         )
         return Verdict(
@@ -207,6 +209,11 @@ def _travelling(view: View) -> float:
     """The part of the time that something of the slowest worker travels, hidden or not."""
     hidden_s = view.slowest_worker.hidden_s or 0.0
     return view.critical.share(view.critical.transfer_s + hidden_s) or 1.0
+
+
+def _in_turn(link: Link) -> str:
+    """A push that is answered as a whole uses one way after the other."""
+    return " each way, in turn" if link.in_use > 1.5 * link.full and link.full < 0.7 else ""
 
 
 def _workers(view: View) -> str:

@@ -60,8 +60,13 @@ class View:
 
     @property
     def others_wait(self) -> float:
-        """The part of a step that the others wait for the slowest, in the middle of them."""
-        return median(self.parts[each].share(self.parts[each].wait_s) for each in self.others)
+        """The part of a step that the others wait longer than the slowest does.
+
+        All wait for one another a little, each time for another one; that is nobody's fault.
+        """
+        shares = [self.parts[each].share(self.parts[each].wait_s) for each in self.others]
+        own = self.critical.share(self.critical.wait_s)
+        return max(0.0, median(shares) - own) if shares else 0.0
 
     def step_s(self, name: str, part: str) -> float:
         """Seconds of a step of one worker."""

@@ -76,11 +76,13 @@ def test_kill_9_leaves_no_process_namespace_interface_or_cgroup(tmp_path):
         wait_until(lambda: is_training(tmp_path), patience_s=90)
         probe = Caps({"node0": 0.5}, "probe")
         probe.remove()
-        assert len(witness.new_namespaces()) >= 3
-        assert len(witness.new_cgroups()) == (0 if probe.refused else 2)
+        witness.look()
+        assert len(witness.namespaces) >= 3
+        assert len(witness.cgroups) == (0 if probe.refused else 2)
     finally:
         driver.kill()
         driver.communicate()
-    wait_until(lambda: not witness.processes() and not witness.new_cgroups())
+    wait_until(lambda: not witness.processes() and not witness.left_cgroups())
+    assert witness.left_namespaces() == set()
     assert witness.new_interfaces() == set()
     assert witness.new_memfds() == []

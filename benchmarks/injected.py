@@ -1,0 +1,212 @@
+"""Runs with a bottleneck that was put there, and the truth about it.
+
+Every bottleneck is real: a link that is shaped, a device that sleeps longer, a server whose cores
+are capped, a reader that is slow, a disk that the kernel throttles.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import paceline
+from paceline.results import Result
+from paceline.spec import RunSpec
+from paceline.testing.workloads import Burdened
+
+SECONDS = 4.0
+_BLKIO = Path("/sys/fs/cgroup/blkio")
+_FILE_BYTES = 16 << 20
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A size of run that only computes, unless something is put in its way."""
+
+    num_workers: int
+    model_bytes: int
+    link: str
+    compute_ms: float
+    """A row's; a batch has eight."""
+    slow_link: str
+    server_cpus: float
+
+    def __str__(self) -> str:
+        return f"{self.num_workers} workers, {self.model_bytes // 1000} kB, {self.link}"
+
+
+SHAPES = (
+    Shape(2, 400_000, "1gbit", 5.0, "15mbit", 0.03),
+    Shape(3, 40_000, "100mbit", 6.0, "1mbit", 0.02),
+    Shape(4, 200_000, "500mbit", 8.0, "8mbit", 0.03),
+)
+STRATEGIES = ("ps-sync", "ps-async", "ring", "ddp")
+WITH_SERVER = ("ps-sync", "ps-async", "ps-ssp")
+
+
+@dataclass(frozen=True)
+class Case:
+    """One run, and what a verdict on it must say."""
+
+    bottleneck: str
+    strategy: str
+    shape: Shape
+    kind: str
+    where: frozenset[str]
+    """Any of these is right: what slows all alike has no one place."""
+    workload: dict[str, Any] = field(default_factory=dict, hash=False)
+    cluster: dict[str, Any] = field(default_factory=dict, hash=False)
+    options: dict[str, Any] = field(default_factory=dict, hash=False)
+    disk_bytes_per_s: int | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{self.bottleneck} · {self.strategy} · {self.shape}"
+
+    @property
+    def is_judged(self) -> bool:
+        """Which half a case is in, by its name alone: one to fix thresholds on, one to judge."""
+        return zlib.crc32(self.name.encode()) % 2 == 1
+
+    def is_right(self, kind: str | None, where: str | None) -> bool:
+        return kind == self.kind and (where in self.where or not self.where)
+
+    def run(self) -> Result:
+        with tempfile.TemporaryDirectory() as folder, self._disk(Path(folder)) as file:
+            return paceline.run(self._spec(file), out=folder)
+
+    def _spec(self, file: Path | None) -> RunSpec:
+        shape = self.shape
+        burden = {"bytes": shape.model_bytes, "compute_ms": shape.compute_ms, **self.workload}
+        if file is not None:
+            burden["file"] = str(file)
+        return RunSpec.from_table(
+            {
+                "workload": Burdened(**burden),
+                "strategy": {"name": self.strategy, **self.options},
+                "cluster": {"name": "emulated", "link": shape.link, **self.cluster},
+                "num_workers": shape.num_workers,
+                "seconds": SECONDS,
+                "eval_samples": 8,
+                "record": {"tensorboard": False, "model": False},
+            }
+        )
+
+    @contextlib.contextmanager
+    def _disk(self, folder: Path) -> Iterator[Path | None]:
+        """Have this process and those it starts read no faster than the case says."""
+        if self.disk_bytes_per_s is None:
+            yield None
+            return
+        path = folder / "rows.bin"
+        with path.open("wb") as file:
+            file.write(os.urandom(_FILE_BYTES))
+            file.flush()
+            os.fsync(file.fileno())
+        group = _BLKIO / f"paceline-{os.getpid()}"
+        group.mkdir()
+        device = path.stat().st_dev
+        limit = f"{os.major(device)}:{os.minor(device)} {self.disk_bytes_per_s}"
+        try:
+            (group / "blkio.throttle.read_bps_device").write_text(limit)
+            (group / "cgroup.procs").write_text(str(os.getpid()))
+            yield path
+        finally:
+            (_BLKIO / "cgroup.procs").write_text(str(os.getpid()))
+            group.rmdir()
+
+
+def cases() -> list[Case]:
+    """Give all cases; disks are throttled only where cgroups of this machine can."""
+    found = [*_nothing(), *_links(), *_stragglers(), *_servers(), *_reading()]
+    return [*found, *_disks()] if _BLKIO.is_dir() else found
+
+
+def _workers(shape: Shape) -> frozenset[str]:
+    return frozenset(f"worker{rank}" for rank in range(shape.num_workers))
+
+
+def _nothing() -> Iterator[Case]:
+    for strategy in (*STRATEGIES, "ps-ssp"):
+        for shape in SHAPES:
+            options = {"staleness": 1} if strategy == "ps-ssp" else {}
+            yield Case("nothing", strategy, shape, "compute", _workers(shape), options=options)
+
+
+def _links() -> Iterator[Case]:
+    """The node of the server, or of a worker; in a ring they are alike."""
+    for strategy in STRATEGIES:
+        for number, shape in enumerate(SHAPES):
+            node = f"node{number % 2}"
+            links = {"links": {node: shape.slow_link}}
+            where = frozenset({node})
+            yield Case(f"link of {node}", strategy, shape, "link", where, cluster=links)
+
+
+def _stragglers() -> Iterator[Case]:
+    for strategy in (*STRATEGIES, "ps-ssp"):
+        for number, shape in enumerate(SHAPES):
+            rank = (number + 1) % shape.num_workers
+            burden = {"slow_rank": rank, "slow_backward_ms": 3 * 8 * shape.compute_ms}
+            where = frozenset({f"worker{rank}"})
+            options = {"staleness": 1} if strategy == "ps-ssp" else {}
+            yield Case(
+                f"worker{rank}",
+                strategy,
+                shape,
+                "straggler",
+                where,
+                workload=burden,
+                options=options,
+            )
+
+
+def _servers() -> Iterator[Case]:
+    for strategy in WITH_SERVER:
+        for shape in SHAPES:
+            node = f"node{shape.num_workers}"
+            options: dict[str, Any] = {"placement": "separate"}
+            if strategy == "ps-ssp":
+                options["staleness"] = 1
+            yield Case(
+                "server",
+                strategy,
+                shape,
+                "server",
+                frozenset({"server0"}),
+                workload={"compute_ms": 0.5},
+                cluster={"cpus": {node: shape.server_cpus}},
+                options=options,
+            )
+
+
+def _reading() -> Iterator[Case]:
+    """All workers read slowly, or one does."""
+    for strategy in STRATEGIES:
+        for number, shape in enumerate(SHAPES):
+            slow_ms = 3 * 8 * shape.compute_ms
+            if number % 2 == 0:
+                burden, where = {"load_ms": slow_ms}, _workers(shape)
+            else:
+                burden, where = {"slow_load_ms": slow_ms, "slow_rank": 1}, frozenset({"worker1"})
+            yield Case("reading", strategy, shape, "input", where, workload=burden)
+
+
+def _disks() -> Iterator[Case]:
+    for strategy in STRATEGIES:
+        for shape in SHAPES:
+            yield Case(
+                "disk",
+                strategy,
+                shape,
+                "input",
+                _workers(shape),
+                workload={"read_bytes": 1 << 18},
+                disk_bytes_per_s=2_000_000,
+            )

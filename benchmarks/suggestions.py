@@ -1,0 +1,121 @@
+"""Whether a suggestion brings what it promises: five of them followed.
+
+python benchmarks/suggestions.py [--repetitions 3] [--only ring]
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import tempfile
+from dataclasses import dataclass
+from typing import Any
+
+from ratios import alternate
+
+import paceline
+from paceline.results import Result
+from paceline.spec import RunSpec
+from paceline.testing.workloads import Burdened
+from paceline.verdict import suggestions_for
+from paceline.workloads.synthetic import Synthetic
+
+WITHIN = 0.2
+SECONDS = 5.0
+
+
+@dataclass(frozen=True)
+class Case:
+    """A run that something holds up, and the same with a suggestion followed."""
+
+    suggestion: str
+    before: dict[str, Any]
+    after: dict[str, Any]
+    """What is other than before."""
+
+
+def spec_of(table: dict[str, Any]) -> RunSpec:
+    cluster = {"name": "emulated", "link": "50mbit", **table.get("cluster", {})}
+    common = {"seconds": SECONDS, "eval_samples": 8, "record": {"tensorboard": False}}
+    return RunSpec.from_table({**common, **table, "cluster": cluster})
+
+
+def result_of(table: dict[str, Any]) -> Result:
+    with tempfile.TemporaryDirectory() as out:
+        return paceline.run(spec_of(table), out=out)
+
+
+def dense(num_workers: int, num_bytes: int, strategy: str, **fields: Any) -> dict[str, Any]:
+    workload = Burdened(bytes=num_bytes, compute_ms=3.0)
+    return {
+        "workload": workload,
+        "num_workers": num_workers,
+        "strategy": {"name": strategy},
+        **fields,
+    }
+
+
+SPARSE = {
+    "workload": Synthetic(features=200_000, nonzeros=39, rows=20_000),
+    "num_workers": 3,
+    "strategy": {"name": "ps-sync", "sparse": False},
+}
+CASES = (
+    Case(
+        "servers",
+        dense(4, 1_000_000, "ps-sync"),
+        {"strategy": {"name": "ps-sync", "servers": 2}},
+    ),
+    Case("sparse", SPARSE, {"strategy": {"name": "ps-sync", "sparse": True}}),
+    Case("batch", dense(3, 400_000, "ps-sync", batch=8), {"batch": 16}),
+    Case("link", dense(3, 1_000_000, "ring"), {"cluster": {"link": "100mbit"}}),
+    Case("ring", dense(4, 1_000_000, "ps-sync"), {"strategy": {"name": "ring"}}),
+)
+
+
+def follow(case: Case, repetitions: int) -> bool:
+    """Run both in turn; returns whether the gain came as it was promised."""
+    promised: list[float] = []
+
+    def before() -> float:
+        result = result_of(case.before)
+        gains = {each.name: each.gain for each in suggestions_for(result)}
+        if case.suggestion in gains:
+            promised.append(gains[case.suggestion])
+        return _rate(result)
+
+    def after() -> float:
+        return _rate(result_of({**case.before, **case.after}))
+
+    gain = alternate(case.suggestion, after, before, repetitions)
+    if not promised:
+        print(f"{case.suggestion}: was not suggested: MISSED", flush=True)
+        return False
+    expected, got = statistics.median(promised), gain.median
+    is_met = abs(expected / got - 1) <= WITHIN
+    spread = f"{min(gain.each):.2f} to {max(gain.each):.2f}"
+    print(
+        f"{case.suggestion}: {expected:.2f} times the samples a second promised, {got:.2f} got "
+        f"({spread}, n={repetitions}); within {WITHIN:.0%}: {'met' if is_met else 'MISSED'}",
+        flush=True,
+    )
+    return is_met
+
+
+def _rate(result: Result) -> float:
+    assert result.samples_per_s is not None
+    return result.samples_per_s
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--only", default="")
+    arguments = parser.parse_args()
+    wanted = [case for case in CASES if arguments.only in case.suggestion]
+    num_met = sum([follow(case, arguments.repetitions) for case in wanted])
+    print(f"{num_met} of {len(wanted)} met")
+
+
+if __name__ == "__main__":
+    main()
