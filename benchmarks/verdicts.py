@@ -1,6 +1,6 @@
 """Whether verdicts are right: bottlenecks that were put there, against what a run is said to have.
 
-python benchmarks/verdicts.py verdicts.jsonl [--only ring] [--report]
+python benchmarks/verdicts.py verdicts.jsonl [--half tuned] [--only ring] [--report]
 
 Cases that stand in the file are not run again, so it can be stopped and started. Thresholds may be
 fixed on the tuned half only; the judged half is for judging. Both are printed. Verdicts are made
@@ -26,6 +26,7 @@ from paceline.verdict.thresholds import THRESHOLDS, Thresholds
 WANTED = 0.95
 KINDS = get_args(VerdictKind)
 NONE = "none"
+HALVES = ("tuned", "judged")
 
 
 def stored(path: Path) -> dict[str, Result]:
@@ -83,6 +84,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("file", type=Path)
     parser.add_argument("--only", default="", help="cases whose names have this in them")
+    parser.add_argument("--half", choices=HALVES, help="only these")
     parser.add_argument("--report", action="store_true", help="run nothing, print what there is")
     parser.add_argument(
         "--shared",
@@ -91,15 +93,19 @@ def main() -> None:
     )
     arguments = parser.parse_args()
     limits = replace(THRESHOLDS, host_full=2.0) if arguments.shared else THRESHOLDS
-    wanted = [case for case in cases() if arguments.only in case.name]
+    wanted = [
+        case
+        for case in cases()
+        if arguments.only in case.name and arguments.half in {None, HALVES[case.is_judged]}
+    ]
     if not arguments.report:
         run_missing(wanted, arguments.file)
     done = stored(arguments.file)
     pairs = [(case, done[case.name]) for case in wanted if case.name in done]
     for case, result in pairs:
         print(told(case, result, limits))
-    for title, judged in (("tuned half", False), ("judged half", True)):
-        matrix(title, [pair for pair in pairs if pair[0].is_judged == judged], limits)
+    for judged, title in enumerate(HALVES):
+        matrix(f"{title} half", [pair for pair in pairs if pair[0].is_judged == judged], limits)
 
 
 if __name__ == "__main__":

@@ -38,10 +38,18 @@ class Browser:
         self._session: str | None = None
         self.requests: list[str] = []
         self.complaints: list[str] = []
-        threading.Thread(target=self._listen, daemon=True).start()
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+
+    def close(self) -> None:
+        """Let go of the pipe, once the browser has."""
+        self._to.close()
+        self._listener.join(WITHIN_S)
+        self._back.close()
 
     def open(self, page: Path, width: int, height: int = 900, *, dark: bool = False) -> None:
         """Open a page and wait until all its figures are drawn."""
+        self._session = None  # the browser itself makes pages
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         attached = self.call("Target.attachToTarget", targetId=target, flatten=True)
         self._session = attached["sessionId"]
@@ -153,8 +161,10 @@ def browser(profile: Path) -> Iterator[Browser]:
     )
     os.close(reads)
     os.close(writes)
+    running = Browser(to, back)
     try:
-        yield Browser(to, back)
+        yield running
     finally:
         process.terminate()
         process.wait(timeout=20)
+        running.close()

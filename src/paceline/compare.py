@@ -154,7 +154,8 @@ class Contest:
 
     def _show(self, spec: RunSpec, view: View, began_s: float) -> None:
         done = len(self._took_s) + len(self.failures) + self._left_out
-        part = view.fraction or 0.0 if view.phase == "training" else float(view.phase == "ending")
+        is_begun = view.phase not in {"preparing", "starting"}
+        part = (view.fraction or 0.0) if is_begun else 0.0
         spent_s = time.monotonic() - began_s
         this_s = max(spent_s, median(self._took_s) if self._took_s else 0.0)
         if not self._took_s and part > 0:

@@ -19,7 +19,7 @@ from paceline.clusters.base import Departure, LinkReport, Seat
 from paceline.comm.line import Line, LineClosed, Message
 from paceline.device_usage import last_busy_percent
 from paceline.measure.clock import Clock
-from paceline.measure.environment import cpu_seconds
+from paceline.measure.host import HostUse
 from paceline.outcome import Outcome
 from paceline.progress import Phase, Progress, View, with_rates
 from paceline.runs import RunDir
@@ -64,7 +64,7 @@ class Conductor:
         self._paused: dict[str, int] = {}
         self._paused_from_s = 0.0
         self._is_saved = False
-        self._cpu_at_start: tuple[float, float] | None = None
+        self._host_use: HostUse | None = None
         self._here = set(self._seats)
         self._clock = Clock(spec.dilation)
         self._status: dict[str, Message] = {}
@@ -204,7 +204,7 @@ class Conductor:
 
     def _start(self) -> None:
         """Everyone is here: say go."""
-        self._cpu_at_start = cpu_seconds()
+        self._host_use = HostUse()
         start_s = time.monotonic()
         self._clock.start(start_s)
         self._outcome.startup_s = start_s - self._began_s
@@ -241,12 +241,9 @@ class Conductor:
 
     def _note_host(self) -> None:
         """How busy the whole machine was since the start."""
-        now = cpu_seconds()
-        if now is None or self._cpu_at_start is None:
-            return
-        used_s, there_were_s = (a - b for a, b in zip(now, self._cpu_at_start, strict=True))
-        if there_were_s > 0:
-            self._outcome.host_cpu_percent = 100 * used_s / there_were_s
+        if self._host_use is not None:
+            self._outcome.host_cpu_percent = self._host_use.cpu_percent()
+            self._outcome.disk_busy_percent = self._host_use.disk_percent()
 
     def _evaluate_if_all_rest(self) -> None:
         if self._training != set(self._paused) or self.failed_seat is not None:

@@ -396,7 +396,8 @@ def _dash(alt: Any, by: str, strategies: Mapping[str, str], frame: polars.DataFr
 
 def _legend(alt: Any, by: str, strategies: Mapping[str, str], frame: polars.DataFrame) -> Any:
     there = set(frame[by].unique())
-    return alt.Legend(title=None, values=[label for label in strategies if label in there])
+    shown = [label for label in strategies if label in there]
+    return alt.Legend(title=None, values=shown, symbolType="stroke")
 
 
 def _tip(alt: Any, shown: Column | str) -> Any:

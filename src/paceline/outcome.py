@@ -55,6 +55,7 @@ class Outcome:
     links: dict[str, Row] = field(default_factory=dict)
     """What each node's link was asked to carry, and did."""
     host_cpu_percent: float | None = None
+    disk_busy_percent: dict[str, float] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
 
@@ -116,6 +117,7 @@ def result_of(
         joining_s=outcome.joining_s,
         steal_s=outcome.steal_s,
         host_cpu_percent=outcome.host_cpu_percent,
+        disk_busy_percent=outcome.disk_busy_percent,
         model_bytes=_said_by_any(outcome, "model_bytes"),
         touched_rows=_said_by_any(outcome, "touched_rows"),
         row_bytes=_said_by_any(outcome, "row_bytes"),

@@ -288,6 +288,8 @@ class Result:
     """Processor time that the machine's host gave to others meanwhile."""
     host_cpu_percent: float | None = None
     """Of all cores of the machine, while training: whoever used them."""
+    disk_busy_percent: dict[str, float] = dataclasses.field(default_factory=dict)
+    """The part of the time that a disk of the machine had something to do, by its name."""
     model_bytes: int | None = None
     """All parameters, a table of rows included."""
     touched_rows: int | None = None

@@ -159,12 +159,13 @@ class TestReport:
             called("report", tmp_path)
 
 
-class TestPage:
-    @pytest.fixture(scope="class")
-    def chromium(self, tmp_path_factory):
-        with browser(tmp_path_factory.mktemp("profile")) as running:
-            yield running
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory):
+    with browser(tmp_path_factory.mktemp("profile")) as running:
+        yield running
 
+
+class TestPage:
     @pytest.mark.parametrize(("width", "dark"), [(1400, False), (400, True)])
     def test_every_figure_is_drawn_and_nothing_is_fetched(self, compared, chromium, width, dark):
         cwd, _ = compared
@@ -191,6 +192,7 @@ class TestExport:
         assert results["strategy"].to_list() == [*SIDES, *reversed(SIDES)]
         steps = polars.read_csv("csv/steps.csv")
         assert steps["run"].n_unique() == 6
+        assert {"node", "cpu_percent"} <= set(polars.read_csv("csv/nodes.csv").columns)
 
     def test_parquet_is_the_same(self, capsys):
         called("export", "last", "--format", "parquet", "--to", "pq")

@@ -71,7 +71,7 @@ def test_what_was_not_measured_is_left_out_and_said(tmp_path):
     shown = page(made(tmp_path, "ring"))
     assert not any(figure.name.startswith("network") for figure in shown.figures)
     (section,) = (each for each in shown.sections if each.title == "What each node used")
-    assert section.text == ("Network and packets were not counted: nodes of local have no link.",)
+    assert section.text == ("There is no network over time: nodes of local have no link.",)
 
 
 def test_a_run_of_one_row_has_its_figures(tmp_path):

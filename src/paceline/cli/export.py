@@ -53,7 +53,8 @@ def _tables(format_: str, stored: list[StoredRun], to: Path) -> list[Path]:
     from paceline.runs import written_beside
 
     frames = {name: _joined(stored, name) for name in ("steps", "nodes", "evaluations", "losses")}
-    frames = {"results": _results(stored), **frames}
+    nodes, seats = _unfolded(frames["nodes"])
+    frames = {"results": _results(stored), **frames, "nodes": nodes, "seats": seats}
     to.mkdir(parents=True, exist_ok=True)
     written = []
     for name, frame in frames.items():
@@ -76,6 +77,16 @@ def _joined(stored: list[StoredRun], name: str) -> polars.DataFrame:
     return polars.concat(frames, how="diagonal_relaxed") if frames else polars.DataFrame()
 
 
+def _unfolded(nodes: polars.DataFrame) -> tuple[polars.DataFrame, polars.DataFrame]:
+    """Samples of nodes, and in a table of their own those of the seats that they hold."""
+    import polars
+
+    if "seats" not in nodes.columns:
+        return nodes, polars.DataFrame()
+    seats = nodes.select("run", "node", "time_s", "phase", "seats").explode("seats").drop_nulls()
+    return nodes.drop("seats"), seats.unnest("seats")
+
+
 def _results(stored: list[StoredRun]) -> polars.DataFrame:
     """One row a run: what is a single value in its result."""
     import polars
@@ -85,8 +96,12 @@ def _results(stored: list[StoredRun]) -> polars.DataFrame:
         table = run.result.table() | {"run": run.name}
         plain = {key: each for key, each in table.items() if _is_one_value(key, each)}
         metrics = {f"test_{key}": each for key, each in run.result.test_metrics.items()}
-        staleness = run.result.staleness
-        rows.append(plain | metrics | {"staleness_mean": staleness.mean if staleness else None})
+        staleness, verdict = run.result.staleness, run.result.verdict
+        found = {
+            "staleness_mean": staleness.mean if staleness else None,
+            "verdict": verdict.kind if verdict else None,
+        }
+        rows.append(plain | metrics | found)
     return polars.DataFrame(rows, infer_schema_length=None)
 
 

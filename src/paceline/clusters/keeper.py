@@ -63,11 +63,12 @@ class _Stock:
             site,
         )
 
-    def held_on(self, node: str, job: Table) -> Mapping[str, Holdings] | None:
-        """What the seats of a node share: nodes have no memory in common."""
+    def keep_of(self, node: str, job: Table) -> Mapping[str, Holdings] | None:
+        """Keep what the seats of a node share, and close the rest: nodes share no memory."""
         if self.holdings is None:
             return None
-        names = [_name_of(table) for table in job["seats"] if table["node"] == node]
+        names = {_name_of(table) for table in job["seats"] if table["node"] == node}
+        close_holdings({name: self.holdings[name] for name in self.holdings.keys() - names})
         return {name: self.holdings[name] for name in names}
 
     def close(self) -> None:
@@ -273,7 +274,7 @@ def _sit(job: Table, table: Table, stock: _Stock) -> int:
         os.environ["GLOO_SOCKET_IFNAME"] = stock.site.interface
     seat = Seat(table["role"], table["index"], table["node"])
     line = SeatLine(Line(socket.socket(fileno=table["line"])))
-    holdings, mailboxes = stock.held_on(table["node"], job), stock.mailboxes
+    holdings, mailboxes = stock.keep_of(table["node"], job), stock.mailboxes
     keep_only(seat.name, mailboxes)
     addresses = {name: each.address for name, each in mailboxes.items()}
 

@@ -11,7 +11,7 @@ import platform
 import socket
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from functools import partial
 from importlib import metadata
@@ -96,6 +96,11 @@ def cpu_seconds() -> tuple[float, float] | None:
     return (sum(jiffies) - idle) / ticks_per_s, sum(jiffies) / ticks_per_s
 
 
+def disk_seconds() -> dict[str, float]:
+    """For how long each disk of this machine had something to do since boot; take differences."""
+    return _or_none(lambda: dict(_disk_seconds())) or {}
+
+
 def usable_cores() -> float | None:
     """How many cores this process may keep busy: the lower of its affinity and its quota."""
     allowed = _or_none(lambda: len(os.sched_getaffinity(0))) or os.cpu_count()
@@ -146,6 +151,15 @@ def _cpu_model() -> str | None:
 def _cpu_jiffies() -> list[int]:
     """user, nice, system, idle, iowait, irq, softirq, steal of all cores together, since boot."""
     return [int(field) for field in _read("/proc/stat").split(maxsplit=9)[1:9]]
+
+
+def _disk_seconds() -> Iterator[tuple[str, float]]:
+    """Whole disks only; the tenth count of a line is milliseconds with requests under way."""
+    disks = {path.name for path in Path("/sys/block").iterdir()}
+    for line in _read("/proc/diskstats").splitlines():
+        _, _, name, *counts = line.split()
+        if name in disks:
+            yield name, int(counts[9]) / 1e3
 
 
 def _steal_percent() -> float:

@@ -10,7 +10,7 @@ from importlib import metadata, resources
 from itertools import groupby
 from typing import Any, Final
 
-from paceline.exhibits import Claim, Exhibit, Figure, Listing, Page, Section, Table
+from paceline.exhibits import Claim, Column, Exhibit, Figure, Listing, Page, Section, Table
 
 # Nothing may be fetched: a page with somebody's numbers tells nobody that it is read.
 _POLICY: Final = (
@@ -24,6 +24,8 @@ _SIGNS: Final = {
 }
 # A longer listing is shown closed.
 _LONG_TABLE: Final = 30
+# A shorter text is not broken into lines.
+_SHORT: Final = 24
 
 
 def html(page: Page, specs: dict[str, dict[str, Any]], scripts: str) -> str:
@@ -121,8 +123,7 @@ def _figure(figure: Figure) -> str:
 
 def _table(table: Table) -> str:
     heads = "".join(
-        f'<th scope="col"{_cell_class(column.is_number, column.published)}>'
-        f"{escape(column.label)}{_unit(column.unit)}</th>"
+        f'<th scope="col"{_cell_class(column)}>{escape(column.label)}{_unit(column.unit)}</th>'
         for column in table.columns
     )
     rows = "".join(f"<tr>{_cells(table, cells)}</tr>" for cells in table.cells())
@@ -148,14 +149,18 @@ def _cells(table: Table, cells: list[str]) -> str:
     first, *others = zip(table.columns, cells, strict=True)
     heading = f'<th scope="row">{escape(first[1])}</th>'
     return heading + "".join(
-        f"<td{_cell_class(column.is_number, column.published)}>{escape(text)}</td>"
-        for column, text in others
+        f"<td{_cell_class(column, text)}>{escape(text)}</td>" for column, text in others
     )
 
 
-def _cell_class(is_number: bool, published: bool) -> str:
-    names = [name for name, so in (("number", is_number), ("published", published)) if so]
-    return f' class="{" ".join(names)}"' if names else ""
+def _cell_class(column: Column, text: str = "") -> str:
+    kinds = {
+        "number": column.is_number,
+        "published": column.published,
+        "short": 0 < len(text) <= _SHORT,
+    }
+    names = " ".join(name for name, is_so in kinds.items() if is_so)
+    return f' class="{names}"' if names else ""
 
 
 def _unit(unit: str) -> str:

@@ -59,7 +59,7 @@ def _nodes(sides: Sequence[Side], gallery: Gallery) -> Section:
     text = []
     if not any(figure.name.startswith("network") for figure in figures):
         clusters = joined(sorted({short(side.shown.result.cluster) for side in sides}))
-        text.append(f"Network and packets were not counted: nodes of {clusters} have no link.")
+        text.append(f"There is no network over time: nodes of {clusters} have no link.")
     return _section("What each node used", text, *figures, tables.nodes(sides, gallery.labels))
 
 

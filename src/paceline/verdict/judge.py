@@ -112,7 +112,8 @@ def _loads(view: View, limits: Thresholds) -> Verdict | None:
     )
     if read and view.result.train_s:
         sentence += f"; its node's disk gave {read / view.result.train_s / 1e6:,.1f} MB/s"
-    return Verdict(kind="input", where=view.slowest, sentence=sentence, evidence={"load": share})
+    evidence = {"load": share, "disk": max(view.result.disk_busy_percent.values(), default=0) / 100}
+    return Verdict(kind="input", where=view.slowest, sentence=sentence, evidence=evidence)
 
 
 def _computes(view: View, limits: Thresholds) -> Verdict | None:

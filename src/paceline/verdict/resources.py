@@ -150,6 +150,11 @@ def _disks(result: Result) -> Iterator[Resource]:
 
 
 def _host(result: Result) -> Iterator[Resource]:
+    for name, busy in sorted(result.disk_busy_percent.items()):
+        text = f"{busy:.0f} % busy, whoever used it"
+        yield Resource(
+            kind="disk", where="host", label=f"host disk {name}", used=busy / 100, text=text
+        )
     if result.host_cpu_percent is not None:
         used = result.host_cpu_percent / 100
         yield Resource(

@@ -13,8 +13,8 @@ from typing import Final, final
 from paceline.clusters.emulated.network import Network, Node
 
 # A stream needs a moment to fill the link, and the link one to use up what it may send at once.
-_WARM_UP_S: Final = 0.1
-_MEASURE_S: Final = 0.2
+_WARM_UP_S: Final = 0.05
+_MEASURE_S: Final = 0.15
 _TRIES: Final = 3
 _GOOD: Final = 0.97
 _BLOCK_BYTES: Final = 1 << 17

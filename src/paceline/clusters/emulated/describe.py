@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import field
-from functools import partial
+from functools import cache, partial
 from typing import Final, final
 
 from paceline.attempts import attempt
@@ -80,13 +80,11 @@ class Emulated(Cluster):
         return self.cpus.get(node) if isinstance(self.cpus, Mapping) else self.cpus
 
     def verify(self) -> None:
-        from paceline.clusters.emulated.network import try_out
-
-        refused = attempt(partial(try_out, 0.0))
+        refused = _refusal(0.0)
         if refused:
             reason = f"this machine lets nobody make its nodes: {refused}; {_REMEDY}"
             raise SpecError([Problem("cluster", self.name, reason)])
-        refused = attempt(partial(try_out, self.latency_s)) if self.latency_s else ""
+        refused = _refusal(self.latency_s) if self.latency_s else ""
         if refused:
             reason = f"this kernel cannot delay packets, having no sch_netem ({refused})"
             raise SpecError([Problem("cluster.latency_s", self.latency_s, reason, ("0",))])
@@ -104,6 +102,14 @@ class Emulated(Cluster):
         ]
         how = {"transport": "zmq-tcp", "encrypt": self.encrypt}
         return KeptCrew(job, {**how, "nodes": nodes, "dilation": job.dilation})
+
+
+@cache
+def _refusal(latency_s: float) -> str:
+    """Why nodes cannot be made here, if they cannot; a study asks before each of its runs."""
+    from paceline.clusters.emulated.network import try_out
+
+    return attempt(partial(try_out, latency_s))
 
 
 def _number(node: str) -> int:

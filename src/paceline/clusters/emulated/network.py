@@ -32,6 +32,11 @@ _LEAST_BURST_BYTES: Final = 1 << 16
 # What waits in front of a link. Enough for the windows of several senders, so that a link that all
 # send to delays them, which is what they notice, and drops nothing, which TCP would hide.
 _QUEUE_BYTES: Final = 1 << 26
+# How much of a link's time one sender may have on its way to it. With a whole window of the
+# kernel's own in front of a slow link, whether a peer is alive would be asked for seconds.
+_WINDOW_S: Final = 0.1
+_LEAST_WINDOW_BYTES: Final = 1 << 15
+_MOST_WINDOW_BYTES: Final = 6 << 20
 
 
 # Rights that making namespaces and shaping links takes: numbers of bits.
@@ -138,6 +143,7 @@ def _set_up_inside(namespace: int, address: str, link: Link) -> int:
 
     linux.setns(namespace, linux.CLONE_NEWNET)
     _silence_ipv6()
+    _limit_windows(link)
     with IPRoute() as route:
         _raise_loopback(route)
         (index,) = route.link_lookup(ifname=INTERFACE)
@@ -177,6 +183,16 @@ def _silence_ipv6() -> None:
     for which in ("all", "default"):
         with contextlib.suppress(OSError):
             Path(f"/proc/sys/net/ipv6/conf/{which}/disable_ipv6").write_text("1")
+
+
+def _limit_windows(link: Link) -> None:
+    """Let senders have no more under way than the link carries in a moment."""
+    moment_s = _WINDOW_S + 4 * link.latency_s
+    wanted = int(link.bits_per_s / 8 * moment_s)
+    most = min(_MOST_WINDOW_BYTES, max(_LEAST_WINDOW_BYTES, wanted))
+    with contextlib.suppress(OSError):
+        text = f"4096 {min(131072, most)} {most}"
+        Path("/proc/sys/net/ipv4/tcp_rmem").write_text(text)
 
 
 def _own_namespace() -> int:
