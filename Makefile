@@ -38,9 +38,15 @@ bench: .venv/.installed-dev ## figures, as ratios within one run
 	$(BIN)/python benchmarks/observer_cost.py
 	$(BIN)/python benchmarks/start_up.py
 	$(BIN)/python benchmarks/kill_driver.py
+	$(BIN)/python benchmarks/kill_driver.py --runs 50 --emulated
+	$(BIN)/python benchmarks/links.py
+	$(BIN)/python benchmarks/traffic.py
+	$(BIN)/python benchmarks/fill_links.py
+	$(BIN)/python benchmarks/fill_links.py --six
 	$(BIN)/python benchmarks/parameter_server.py
 	$(BIN)/python benchmarks/ring.py
 	$(BIN)/python benchmarks/sparse.py
+	$(BIN)/python benchmarks/replay.py
 	$(BIN)/python benchmarks/report.py
 
 bench-verdicts: .venv/.installed-dev ## verdicts against bottlenecks that were put there; needs namespaces

@@ -5,6 +5,7 @@ import pytest
 from paceline.cli.study import _line
 from paceline.studies import STUDIES
 from paceline.studies.executor import Standing
+from paceline.studies.folder import StudyDir
 from tests.commands import paceline
 
 
@@ -37,6 +38,15 @@ def test_a_field_that_is_wrong_everywhere_starts_nothing(tmp_path):
     assert done.returncode == 2
     assert "bogus = 1: no such field" in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+def test_report_writes_the_page_of_a_study_again(tmp_path):
+    folder = StudyDir(tmp_path / "study-alexnet-scaling-quick")
+    folder.note("alexnet-scaling", "quick", {"cluster.name": "local"})
+    done = paceline("report", folder.path, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "4 of 4 claims cannot be tested here: A1, A2, A3, A4." in done.stdout
+    assert "alexnet-scaling: AlexNet" in (folder.path / "report.html").read_text()
 
 
 def test_a_line_a_run_tells_how_long_the_whole_will_take(capsys):

@@ -5,6 +5,7 @@ from collections import Counter
 import pytest
 
 from paceline.errors import SpecError
+from paceline.spec import RunSpec
 from paceline.studies import STUDIES, load
 from paceline.studies.grid import Grid, joined
 from paceline.studies.here import settle
@@ -86,12 +87,18 @@ def test_another_part_drops_the_fields_of_the_old_one():
 @pytest.mark.parametrize("variant", ["quick", "full"])
 def test_every_run_that_ships_with_us_can_be_asked_for(name, variant):
     grid = Grid.read(name)
-    runs = settle(grid.plan(variant, {"cluster.name": "local"}))
-    problems = {each.planned.name: each.problem for each in runs if each.spec is None}
-    assert all("needs the cluster `emulated`" in each for each in problems.values()), problems
-    names = [each.planned.name for each in runs]
-    assert len(set(names)) == len(names)
+    plans = grid.plan(variant)
+    for plan in plans:
+        RunSpec.from_table(plan.table())
+    assert len({plan.name for plan in plans}) == len(plans)
     assert grid.says(variant)
+
+
+def test_what_needs_nodes_is_not_carried_out_without(grid):
+    text = TEXT.replace('group = "one"', 'group = "one"\nneeds = "emulated"')
+    plans = Grid.parse("a-grid", text).plan("quick")
+    problems = [each.problem for each in settle(plans) if each.spec is None]
+    assert problems == ["it needs the cluster `emulated`, and `inline` was asked for"] * 2
 
 
 def test_names_that_are_no_studies_are_answered():

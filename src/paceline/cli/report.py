@@ -16,7 +16,8 @@ Runs = Annotated[
     list[str],
     typer.Argument(
         metavar="RUN|DIR...",
-        help="Runs by folder, by part of a name or as `last`; or a folder: all runs in it.",
+        help="Runs by folder, by part of a name or as `last`; or a folder: all runs in it, or a "
+        "study's: its page again.",
         show_default=False,
     ),
 ]
@@ -41,8 +42,11 @@ def report(
     The page needs no network. Beside it are figures as PNG, SVG, PDF and CSV, and tables as CSV,
     Markdown and LaTeX. Runs of one spec are repetitions: medians and spread are shown.
     """
+    from paceline.cli.study import report_again
     from paceline.report import page_of, write
 
+    if len(runs) == 1 and report_again(Path(runs[0]), to):
+        return
     stored = found(runs, out)
     page = page_of(stored, title=title)
     path = write(page, to or REPORTS / _name(runs, stored))

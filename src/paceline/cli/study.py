@@ -12,11 +12,13 @@ import typer
 
 from paceline.cli.run import interrupt_on, spec_table
 from paceline.errors import Interrupted, Problem, SpecError
+from paceline.studies import NOTE
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
     from paceline.exhibits import Claim
+    from paceline.studies.evidence import Evidence
     from paceline.studies.executor import Standing
     from paceline.studies.grid import Grid, Variant
 
@@ -85,36 +87,64 @@ def _list() -> None:
 
 
 def _carry_out(name: str, variant: Variant, settings: list[str], out: Path) -> None:
-    from paceline import report, studies
-    from paceline.studies.base import page_of
-    from paceline.studies.evidence import with_peers
+    from paceline import studies
     from paceline.studies.executor import carry_out
     from paceline.studies.folder import StudyDir
     from paceline.studies.grid import Grid, flat
     from paceline.studies.here import settle
 
-    found = studies.load(name)
+    studies.load(name)
     grid = Grid.read(name)
     over = spec_table("", {}, settings)
     del over["workload"]["name"]
     runs = settle(grid.plan(variant, flat(over)))
     folder = StudyDir(out / f"study-{name}-{variant}")
+    folder.note(name, variant, flat(over))
     _introduce(grid, variant)
     interrupt_on(signal.SIGTERM, signal.SIGHUP)
     try:
         with _watching(name) as watch:
-            evidence = with_peers(carry_out(runs, folder, watch), out)
+            evidence = carry_out(runs, folder, watch)
     except (Interrupted, KeyboardInterrupt) as error:
         reason = f"stopped; what is finished is kept in {folder.path}, and the same command goes on"
         raise Interrupted(reason) from error
-    page = page_of(found, grid, variant, evidence)
-    path = report.write(page, folder.path)
+    _show(name, variant, evidence, folder.path)
+    if any(each.spec is not None and each.planned.name in evidence.missing for each in runs):
+        raise typer.Exit(1)
+
+
+def report_again(path: Path, to: Path | None) -> bool:
+    """Write the page of a study's folder again, from what is finished; False if it is none."""
+    if not (path / NOTE).is_file():
+        return False
+    from paceline.studies.executor import gathered
+    from paceline.studies.folder import StudyDir
+    from paceline.studies.grid import Grid
+    from paceline.studies.here import settle
+
+    folder = StudyDir(path)
+    name, variant, fields = folder.noted()
+    runs = settle(Grid.read(name).plan(variant, fields))
+    _show(name, variant, gathered(runs, folder), path, to)
+    return True
+
+
+def _show(
+    name: str, variant: Variant, evidence: Evidence, folder: Path, to: Path | None = None
+) -> None:
+    """Write the page, and say what it says."""
+    from paceline import report, studies
+    from paceline.studies.base import page_of
+    from paceline.studies.evidence import with_peers
+    from paceline.studies.grid import Grid
+
+    known = with_peers(evidence, folder.parent)
+    page = page_of(studies.load(name), Grid.read(name), variant, known)
+    path = report.write(page, to or folder)
     _print_claims(page.claims)
     for sentence in page.conclusion:
         typer.echo(sentence)
-    typer.echo(path)
-    if any(each.spec is not None and each.planned.name in evidence.missing for each in runs):
-        raise typer.Exit(1)
+    typer.echo(f"\nreport: {path}")
 
 
 def _introduce(grid: Grid, variant: Variant) -> None:

@@ -20,6 +20,8 @@ STUDIES: Final = {
     "criteo-sparse": "logistic regression with 33,762,578 weights on sparse rows",
     "ps-vs-ring": "five networks, one to six workers, parameter server against ring",
 }
+NOTE: Final = "study.json"
+"""The file by which a folder is known to be a study's."""
 WAITING: Final = {"faults": "when fault injection is there"}
 
 

@@ -2,6 +2,7 @@
 
 runs/study-mnist-logistic-quick/
   runs/       one folder a run, as `paceline run` makes them
+  study.json  which study it is, which variant, and what was set in every run
   study.lock  held by the process that carries the study out
 
 A run is found by its spec: there is no list of what is done that could be wrong after a crash.
@@ -11,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
+import json
 import os
 import shutil
 from collections.abc import Iterator
@@ -19,9 +21,11 @@ from pathlib import Path
 from typing import final
 
 from paceline.errors import SpecError, StoreError
-from paceline.runs import RunDir
+from paceline.runs import RunDir, write_atomically
 from paceline.spec import RunSpec
 from paceline.stored import StoredRun
+from paceline.studies import NOTE
+from paceline.studies.grid import Fields, Variant
 from paceline.studies.here import key_of
 
 
@@ -48,7 +52,25 @@ class StudyDir:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.runs = path / "runs"
+        self._note = path / NOTE
         self._lock = path / "study.lock"
+
+    def note(self, name: str, variant: Variant, fields: Fields) -> None:
+        """Write down which study the folder is of."""
+        text = json.dumps({"study": name, "variant": variant, "set": fields}, indent=2)
+        try:
+            self.path.mkdir(parents=True, exist_ok=True)
+            write_atomically(self._note, f"{text}\n")
+        except OSError as error:
+            raise StoreError(f"{self.path} cannot be written: {error.strerror or error}") from error
+
+    def noted(self) -> tuple[str, Variant, Fields]:
+        """Read which study it is."""
+        try:
+            told = json.loads(self._note.read_text())
+            return told["study"], told["variant"], told["set"]
+        except (OSError, ValueError, KeyError) as error:
+            raise StoreError(f"{self._note} cannot be read: {error}") from error
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
