@@ -102,7 +102,7 @@ class View:
 
     @property
     def wire_share(self) -> float:
-        """The part of an exchange that bytes take on the fullest link; the rest is handling them."""
+        """The part of an exchange that bytes are on the fullest link; the rest is handling them."""
         link = self.fullest_link
         if link is None:
             return 0.0
