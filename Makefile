@@ -9,7 +9,7 @@ PEERS_PIP := $(PEERS)/pip --disable-pip-version-check install --quiet
 REPEAT ?= 3
 ONLY ?=
 
-.PHONY: demo test test-thorough check fuzz bench bench-peers bench-study-peers clean
+.PHONY: demo test test-thorough check fuzz bench bench-verdicts bench-peers bench-study-peers clean
 
 demo: .venv/.installed ## compare strategies on the embedded data: a table, a conclusion, a report
 	$(BIN)/paceline compare logistic-mnist $(DEMO)
@@ -38,10 +38,21 @@ bench: .venv/.installed-dev ## figures, as ratios within one run
 	$(BIN)/python benchmarks/observer_cost.py
 	$(BIN)/python benchmarks/start_up.py
 	$(BIN)/python benchmarks/kill_driver.py
+	$(BIN)/python benchmarks/kill_driver.py --runs 50 --emulated
+	$(BIN)/python benchmarks/links.py
+	$(BIN)/python benchmarks/traffic.py
+	$(BIN)/python benchmarks/fill_links.py
+	$(BIN)/python benchmarks/fill_links.py --six
 	$(BIN)/python benchmarks/parameter_server.py
 	$(BIN)/python benchmarks/ring.py
 	$(BIN)/python benchmarks/sparse.py
+	$(BIN)/python benchmarks/replay.py
 	$(BIN)/python benchmarks/report.py
+
+bench-verdicts: .venv/.installed-dev ## verdicts against bottlenecks that were put there; needs namespaces
+	$(BIN)/python benchmarks/verdicts.py build/verdicts.jsonl
+	$(BIN)/python benchmarks/suggestions.py
+	$(BIN)/python benchmarks/stragglers.py
 
 bench-peers: .venv/.installed .venv-peers/.installed ## the same training by other libraries; ONLY=name,... REPEAT=n
 	$(BIN)/paceline data get mnist

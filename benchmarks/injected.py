@@ -208,5 +208,5 @@ def _disks() -> Iterator[Case]:
                 "input",
                 _workers(shape),
                 workload={"read_bytes": 1 << 18},
-                disk_bytes_per_s=2_000_000,
+                disk_bytes_per_s=1_000_000,
             )

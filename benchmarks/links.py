@@ -42,7 +42,7 @@ def measured() -> dict[str, tuple[float, float]]:
         }
         os.write(writer, json.dumps(ratios).encode())
 
-    refused = attempt(fill, timeout_s=30)
+    refused = attempt(fill, timeout_s=120)
     os.close(writer)
     with os.fdopen(reader) as pipe:
         text = pipe.read()

@@ -44,6 +44,7 @@ def stored(path: Path) -> dict[str, Result]:
 def run_missing(wanted: Sequence[Case], path: Path) -> None:
     done = stored(path)
     missing = [case for case in wanted if case.name not in done]
+    path.parent.mkdir(parents=True, exist_ok=True)
     for number, case in enumerate(missing, 1):
         result = case.run()
         with path.open("a") as file:

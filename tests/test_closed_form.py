@@ -70,9 +70,14 @@ def test_several_separate_servers_share_the_load_until_a_workers_own_link_is_ful
         assert predicted == pytest.approx(1.0 + 1.2 * crossing, rel=1e-6)
 
 
-def test_asynchronous_workers_are_bounded_by_their_cycle_and_then_by_the_servers_link():
-    few = ps_async_steps_per_s(STEP, LINK, 1, separate=True, chunk_bytes=FINE)
-    many = ps_async_steps_per_s(STEP, LINK, 6, separate=True, chunk_bytes=FINE)
+def test_asynchronous_workers_in_step_are_as_quick_as_synchronous_ones():
+    together = ps_async_steps_per_s(STEP, LINK, 6, separate=True)
+    assert together == pytest.approx(6 / ps_sync_step_s(STEP, LINK, 6, separate=True))
+
+
+def test_spread_ones_are_bounded_by_their_cycle_and_then_by_the_servers_link():
+    few = ps_async_steps_per_s(STEP, LINK, 1, separate=True, chunk_bytes=FINE, spread=True)
+    many = ps_async_steps_per_s(STEP, LINK, 6, separate=True, chunk_bytes=FINE, spread=True)
     assert few == pytest.approx(1 / 2.2, rel=1e-6)
     assert many == pytest.approx(1 / 1.2)
 

@@ -31,7 +31,7 @@ def heavy_after(code: str, tmp_path: Path) -> set[str]:
 
 @pytest.mark.parametrize(
     "module",
-    ["driver", "spec", "cli", "cli.run", "sealing", "optim", "report", "compare", "stored"],
+    ["driver", "spec", "cli", "cli.run", "sealing", "optim", "report", "compare"],
 )
 def test_importing_needs_no_torch(module: str, tmp_path: Path):
     assert "torch" not in heavy_after(f"import paceline.{module}", tmp_path)

@@ -37,7 +37,7 @@ def test_what_was_not_measured_is_null():
 
 def test_fields_of_a_later_version_are_left_aside():
     table = json.loads(json.dumps(RESULT.table()))
-    table["verdict"] = "network"
+    table["outlook"] = "network"
     table["nodes"][0]["gpu_percent"] = 3
     table["workers"][0]["staleness"] = 2
     assert Result.from_table(table) == RESULT

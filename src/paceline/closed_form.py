@@ -10,6 +10,7 @@ is a little longer, and one that is much longer has a reason worth finding.
   hidden. A chunk's new parameters leave while later chunks still arrive, and a link carries both
   ways at once: the exchange takes what the busiest node has to take in, plus one chunk of each
   worker's, which comes back after the last has arrived.
+- For `ps-async` there are two answers: for workers in step with each other, and spread.
 """
 
 from __future__ import annotations
@@ -121,11 +122,16 @@ def ps_async_steps_per_s(
     num_servers: int = 1,
     separate: bool = False,
     chunk_bytes: int = CHUNK_BYTES,
+    spread: bool = False,
 ) -> float:
     """Predict the steps a second of all workers of `ps-async` together.
 
-    Each worker computes, then exchanges. Those across the wire can together not exceed what the
-    busiest link lets through; one beside the only server needs no link.
+    Workers that take equally long and start together stay in step: they compute together, then
+    share the server's link, as if they were synchronous. Nothing holds them there, and where their
+    times vary they spread: while some exchange, others compute. `spread` gives the most that this
+    can bring: each worker's own cycle, until the busiest link is full all the time.
+
+    A worker beside the only server needs no link.
     """
     beside = 0 if separate or num_servers > 1 else 1
     crossing = num_workers - beside
@@ -133,9 +139,11 @@ def ps_async_steps_per_s(
     if not crossing:
         return alone
     last = min(chunk_bytes, step.num_bytes / num_servers)
-    cycle_s = step.compute_s + link.seconds(step.num_bytes + last)
     busiest = _busiest_bytes(step.num_bytes, num_workers, num_servers, separate=separate)
-    return alone + crossing / max(cycle_s, link.seconds(busiest))
+    if spread:
+        own_s = step.compute_s + link.seconds(step.num_bytes + last)
+        return alone + crossing / max(own_s, link.seconds(busiest))
+    return alone + crossing / (step.compute_s + link.seconds(busiest + crossing * last))
 
 
 def _busiest_bytes(num_bytes: int, num_workers: int, num_servers: int, *, separate: bool) -> float:

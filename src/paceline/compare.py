@@ -156,13 +156,7 @@ class Contest:
         done = len(self._took_s) + len(self.failures) + self._left_out
         is_begun = view.phase not in {"preparing", "starting"}
         part = (view.fraction or 0.0) if is_begun else 0.0
-        spent_s = time.monotonic() - began_s
-        this_s = max(spent_s, median(self._took_s) if self._took_s else 0.0)
-        if not self._took_s and part > 0:
-            this_s = spent_s / part
-        known = bool(self._took_s) or part > 0
-        rest = max(0, self.total - done - 1)
-        left_s = max(0.0, this_s - spent_s) + rest * this_s if known else None
+        left_s = self._left_s(view, part, time.monotonic() - began_s, self.total - done - 1)
         self.watch(
             Standing(
                 done=done,
@@ -173,6 +167,17 @@ class Contest:
                 left_s=left_s,
             )
         )
+
+    def _left_s(self, view: View, part: float, spent_s: float, num_left: int) -> float | None:
+        """Guess how long the rest takes, from the runs before, or else from this one."""
+        if self._took_s:
+            whole_s = median(self._took_s)
+        elif part > 0:
+            whole_s = spent_s / part
+        else:
+            return None
+        this_s = view.left_s if view.left_s is not None else max(0.0, whole_s - spent_s)
+        return this_s + max(0, num_left) * whole_s
 
 
 def _loss(result: Result) -> float | None:

@@ -76,8 +76,8 @@ def metric(run: StoredRun, name: str = "accuracy") -> polars.DataFrame:
 def usage(run: StoredRun, most_points: int = MOST_POINTS) -> polars.DataFrame:
     """What each node used while training, over time.
 
-    Columns node, time_s, cpu_percent, memory_bytes, and of each counter that was kept its growth a
-    second, as in net_sent_bytes_per_s.
+    Columns node, time_s, cpu_percent, memory_bytes, device_busy_percent where compute was replayed,
+    and of each counter that was kept its growth a second, as in net_sent_bytes_per_s.
     """
     rows = run.nodes
     if rows.is_empty():
@@ -95,7 +95,8 @@ def usage(run: StoredRun, most_points: int = MOST_POINTS) -> polars.DataFrame:
         # The clock stands still while others evaluate: such samples lie above one another.
         .filter(col("phase").is_in(["training", "mixed"]), (elapsed > 0) | elapsed.is_null())
     )
-    values = [*_USAGE_COLUMNS[1:], *rates]
+    device = [name for name in ("device_busy_percent",) if name in rows.columns]
+    values = [*_USAGE_COLUMNS[1:], *device, *rates]
     width_s = _width_s(trained, most_points)
     return (
         trained.with_columns(bin=(col("time_s") / width_s).floor())

@@ -11,29 +11,37 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
+
+Charts = Mapping[str, dict[str, Any]]
 
 _SCALE: Final = 1.5
 # Each process has to start its own engine: more of them would not pay.
 _MOST_PROCESSES: Final = 4
 
 
-@contextlib.contextmanager
-def being_drawn(charts: Mapping[str, dict[str, Any]], folder: Path) -> Iterator[None]:
-    """Draw charts, by the names of their files, while the block goes on; ends when all are there.
+Draw = Callable[[Charts], None]
 
-    Raises `OSError` with what the drawing process said if one cannot be drawn.
+
+@contextlib.contextmanager
+def drawing_processes(folder: Path) -> Iterator[Draw]:
+    """Give a function that takes all charts, by the names of their files; ends when all are drawn.
+
+    The processes get ready while the caller still makes the charts. Raises `OSError` with what a
+    process said if a chart cannot be drawn.
     """
-    started = [_start(part, folder) for part in _parts(charts)]
+    number = max(1, min(len(os.sched_getaffinity(0)), _MOST_PROCESSES))
+    started = [_start(folder) for _ in range(number)]
     try:
-        yield
+        yield partial(_hand_out, started)
         problems = [_problem(process) for process in started]
     finally:
         for process in started:
             process.kill()  # which a process that has ended does not mind
-            process.wait()
+            process.communicate()
     if any(problems):
         raise OSError("; ".join(filter(None, problems)))
 
@@ -57,40 +65,41 @@ def _write_png(content: bytes, path: Path) -> None:
     Image.open(BytesIO(content)).convert("RGB").save(path)
 
 
-def _parts(charts: Mapping[str, dict[str, Any]]) -> Iterator[str]:
-    """Deal charts out, the largest first, so that all processes have about the same to do."""
-    texts = sorted((json.dumps([name, spec]) for name, spec in charts.items()), key=len)
-    cores = len(os.sched_getaffinity(0))
-    number = max(1, min(cores, _MOST_PROCESSES, len(texts)))
-    for first in range(number):
-        yield "\n".join(texts[::-1][first::number])
-
-
-def _start(charts: str, folder: Path) -> subprocess.Popen[str]:
-    process = subprocess.Popen(
+def _start(folder: Path) -> subprocess.Popen[str]:
+    return subprocess.Popen(
         [sys.executable, "-m", "paceline.pictures", str(folder)],
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         encoding="utf-8",
     )
-    assert process.stdin is not None
-    with contextlib.suppress(BrokenPipeError):  # its own message tells why it ended
-        process.stdin.write(charts)
-        process.stdin.close()
-    process.stdin = None
-    return process
+
+
+def _hand_out(processes: Sequence[subprocess.Popen[str]], charts: Charts) -> None:
+    """Deal charts out, the largest first, so that all processes have about the same to do."""
+    texts = sorted((json.dumps([name, spec]) for name, spec in charts.items()), key=len)[::-1]
+    for first, process in enumerate(processes):
+        assert process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # its own message tells why it ended
+            process.stdin.write("\n".join(texts[first :: len(processes)]))
+            process.stdin.close()
+        process.stdin = None
 
 
 def _problem(process: subprocess.Popen[str]) -> str | None:
-    _, said = process.communicate()
-    if process.returncode == 0:
+    assert process.stderr is not None
+    said = process.stderr.read()
+    if process.wait() == 0:
         return None
     return f"figures cannot be drawn: {said.strip().rpartition(chr(10))[2]}"
 
 
 def _main() -> None:
+    import vl_convert
+
     (folder,) = sys.argv[1:]
+    # The engine starts with its first chart, which takes longer than any other.
+    vl_convert.vegalite_to_svg({"data": {"values": []}, "mark": "point"})
     for line in sys.stdin.read().splitlines():
         name, spec = json.loads(line)
         write_pictures(spec, Path(folder), name)

@@ -312,6 +312,11 @@ class Result:
         """Say what kind of figures these are: to stand wherever they do."""
         return label(self.compute, self.device, self.dilation)
 
+    @property
+    def full_label(self) -> str:
+        """The same, and whether this machine kept up."""
+        return f"{self.label}, host-limited" if self.host_limited else self.label
+
     def table(self) -> dict[str, Any]:
         """Give all as plain values, for JSON."""
         return dataclasses.asdict(self)

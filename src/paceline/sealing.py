@@ -83,9 +83,10 @@ def _write_parquet(path: Path, rows: list[Row]) -> None:
 
     if not rows:
         return
-    # A loss that never was is a column of numbers all the same.
-    losses = {key: polars.Float64 for key in rows[0] if key.startswith("loss_")}
-    frame = polars.DataFrame(rows, infer_schema_length=None, schema_overrides=losses)
+    # What never was, a loss or a link's counter, is a column of numbers all the same.
+    kinds = {"loss_": polars.Float64, "net_": polars.Int64, "packets_": polars.Int64}
+    known = {key: kind for key in rows[0] for start, kind in kinds.items() if key.startswith(start)}
+    frame = polars.DataFrame(rows, infer_schema_length=None, schema_overrides=known)
     written_beside(path, frame.write_parquet)
 
 

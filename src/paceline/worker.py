@@ -119,7 +119,9 @@ def _monitor(berth: Berth, spec: RunSpec) -> None:
 def _profile(berth: Berth, spec: RunSpec, count: int) -> Profile | None:
     """Look closely at worker 0 and at servers, where that was asked for."""
     another_worker = berth.seat.role == "worker" and berth.seat.index != 0
-    if not spec.record.profile or another_worker:
+    # A process can have one profile at a time.
+    beside_worker = berth.seat.role == "server" and spec.cluster.shares_process
+    if not spec.record.profile or another_worker or beside_worker:
         return None
     return Profile(berth.seat.name, RunDir(berth.run_dir).profile, count=count)
 

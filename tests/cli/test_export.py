@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import re
 
 import pytest
 
@@ -26,6 +27,10 @@ def profiled(tmp_path_factory):
 def events(cwd):
     (path,) = cwd.glob("traces/*.trace.json")
     return json.loads(path.read_text())["traceEvents"]
+
+
+def is_name(event) -> bool:
+    return event["name"] == "process_name"
 
 
 class TestProfile:
@@ -61,8 +66,15 @@ class TestChromeTrace:
         assert operators
         assert all(each["ts"] / 1e6 <= train_s for each in operators if each["pid"] == 1)
 
+    def test_servers_have_a_processor_of_their_own(self, profiled):
+        pids = {each["args"]["name"]: each["pid"] for each in events(profiled) if is_name(each)}
+        counters = [each for each in events(profiled) if each["ph"] == "C"]
+        assert any(each["pid"] == pids["server0"] for each in counters)
+
     def test_slices_of_a_track_do_not_overlap(self, profiled):
-        rows = [e for e in events(profiled) if e["ph"] == "X" and e["name"].endswith(" steps")]
+        rows = [
+            e for e in events(profiled) if e["ph"] == "X" and re.fullmatch(r"\d+ steps?", e["name"])
+        ]
         for pid in {each["pid"] for each in rows}:
             mine = sorted((e["ts"], e["ts"] + e["dur"]) for e in rows if e["pid"] == pid)
             assert all(first[1] <= then[0] + 1 for first, then in itertools.pairwise(mine))

@@ -21,6 +21,6 @@ class TestEmulated(ClusterConformance):
 
     @pytest.fixture(autouse=True)
     def needs_namespaces(self):
-        refused = attempt(lambda: try_out(0.0))
+        refused = attempt(lambda: try_out(0.0), timeout_s=60)
         if refused:
             pytest.skip(f"this machine lets nobody make network namespaces: {refused}")

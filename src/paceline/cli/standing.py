@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console, Group
 from rich.live import Live
@@ -46,12 +46,11 @@ class _Lines:
 
 
 def _panel(standing: Standing) -> Group:
-    top = Table.grid(padding=(0, 1))
+    """Draw how far the whole is, and below it the run that goes on."""
+    whole = Table.grid(padding=(0, 1))
     bar = ProgressBar(total=1.0, completed=standing.fraction, width=_BAR_WIDTH)
-    percent = f"{100 * standing.fraction:3.0f} %{_left(standing)}"
-    top.add_row(Text(_title(standing), style="bold"), bar, percent)
-    lines: list[Any] = [top, Text(f"  {headline(standing.view)}")]
-    return Group(*lines)
+    whole.add_row(bar, f"{100 * standing.fraction:3.0f} %{_left(standing)}")
+    return Group(whole, Text(_title(standing), style="bold"), Text(headline(standing.view)))
 
 
 def _title(standing: Standing) -> str:

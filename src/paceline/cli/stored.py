@@ -172,14 +172,9 @@ def _cells(run: RunDir, result: Result | str | None) -> list[str]:
         "-" if per_s is None else rate(per_s),
         _number(result.final_loss, ".4f"),
         "-" if result.test_accuracy is None else f"{100 * result.test_accuracy:.2f} %",
-        _compute(result),
+        result.full_label,
         result.status,
     ]
-
-
-def _compute(result: Result) -> str:
-    limited = ", host-limited" if result.host_limited else ""
-    return f"{result.label}{limited}"
 
 
 def _number(value: float | None, form: str) -> str:

@@ -54,6 +54,7 @@ def _events(run: RunDir, result: Result) -> Iterator[Event]:
         yield _slice(numbers[each.name], "serves", 0.0, result.train_s or 0.0, asdict(each))
     for node, rows in _grouped(run.nodes, "node"):
         yield from _node_events(numbers[node], rows)
+        yield from _seat_events(numbers, rows)
     for row in _read(run.evaluations):
         yield _moment(numbers.get("worker0", 1), "evaluated", row)
     for seat in (*workers, *servers):
@@ -79,13 +80,17 @@ def _worker_events(pid: int, rows: list[Row]) -> Iterator[Event]:
         phases = {name.removesuffix("_s"): row[name] for name in _PHASES}
         began_s = max(ended_s, row["time_s"] - max(sum(phases.values()), 1e-6))
         about = {"loss": row["loss_mean"], "global_steps": row["global_steps"], **phases}
-        yield _slice(pid, f"{row['count']} steps", began_s, row["time_s"] - began_s, about)
+        yield _slice(pid, _steps(row["count"]), began_s, row["time_s"] - began_s, about)
         at_s = began_s
         for name, seconds in phases.items():
             shown_s = min(seconds, row["time_s"] - at_s)
             yield _slice(pid, name, at_s, shown_s, {"seconds": seconds})
             at_s += shown_s
         ended_s = row["time_s"]
+
+
+def _steps(count: int) -> str:
+    return "1 step" if count == 1 else f"{count} steps"
 
 
 def _node_events(pid: int, rows: list[Row]) -> Iterator[Event]:
@@ -100,6 +105,15 @@ def _node_events(pid: int, rows: list[Row]) -> Iterator[Event]:
                 rate = (row[column] - before[column]) / elapsed_s / 1e6
                 title = f"{way.replace('_', ' ')}, MB/s"
                 yield _counter(pid, title, row["time_s"], rate)
+
+
+def _seat_events(numbers: dict[str, int], rows: list[Row]) -> Iterator[Event]:
+    """The processor time of each seat, as its node's monitor saw it."""
+    for row in rows:
+        for each in row.get("seats") or ():
+            if each["seat"] in numbers:
+                title = _COUNTERS["cpu_percent"][0]
+                yield _counter(numbers[each["seat"]], title, row["time_s"], each["cpu_percent"])
 
 
 def _profile_events(path: Path, pid: int) -> Iterator[Event]:

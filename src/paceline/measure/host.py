@@ -23,7 +23,7 @@ class HostUse:
         if now is None or self._cpu is None:
             return None
         used_s, there_were_s = (a - b for a, b in zip(now, self._cpu, strict=True))
-        return 100 * used_s / there_were_s if there_were_s > 0 else None
+        return min(100.0, 100 * used_s / there_were_s) if there_were_s > 0 else None
 
     def disk_percent(self) -> dict[str, float]:
         """The part of the time that each disk had something to do; of those that had any."""

@@ -141,8 +141,10 @@ def _accuracies(sides: Sequence[Side]) -> list[str]:
 
 def _hint(sides: Sequence[Side]) -> str:
     """Fewer updates for the same rows learn less at one learning rate: say so."""
-    steps = [side.shown.result.global_steps for side in sides]
-    known = [each for each in steps if each]
+    known = [each for each in (side.shown.result.global_steps for side in sides) if each]
+    rows = [side.shown.result.samples for side in sides]
+    if max(rows) > 1.1 * min(rows):
+        return ""
     rates = {repr(side.shown.settings.get("optimizer.lr")) for side in sides}
     scaled = any(side.shown.settings.get("optimizer.lr_scaling") == "linear" for side in sides)
     if not known or scaled or len(rates) > 1 or max(known) < 1.5 * min(known):

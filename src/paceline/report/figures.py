@@ -258,6 +258,11 @@ class Gallery:
 _USAGE: Final = (
     ("cpu", "CPU", Column(name="cpu_percent", label="CPU", unit="% of one core", form=",.0f")),
     (
+        "device",
+        "Device",
+        Column(name="device_busy_percent", label="device busy", unit="% of the time", form=",.0f"),
+    ),
+    (
         "memory",
         "Memory",
         Column(name="memory_bytes", label="memory", unit="MB", form=",.0f", scale=1e-6),
@@ -274,9 +279,7 @@ _USAGE: Final = (
         (
             f"packets-{way}",
             f"Packets {way}",
-            Column(
-                name=f"packets_{way}_per_s", label=f"packets {way}", unit="a second", form=",.0f"
-            ),
+            Column(name=f"packets_{way}_per_s", label=f"packets {way}", unit="1/s", form=",.0f"),
         )
         for way in ("sent", "received")
     ),

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from paceline.errors import StoreError
 from paceline.exhibits import Figure, Page, Table, claims_table
-from paceline.pictures import being_drawn
+from paceline.pictures import drawing_processes
 from paceline.report import texts
 from paceline.report.html import html
 from paceline.report.scripts import page_scripts
@@ -21,11 +21,12 @@ def write(page: Page, folder: Path) -> Path:
     A report that is there already is written over; other files in the folder are left alone.
     """
     try:
-        specs = {figure.name: figure.spec() for figure in page.figures}
         for name in ("figures", "tables"):
             (folder / name).mkdir(parents=True, exist_ok=True)
         path = folder / PAGE
-        with being_drawn(specs, folder / "figures"):
+        with drawing_processes(folder / "figures") as draw:
+            specs = {figure.name: figure.spec() for figure in page.figures}
+            draw(specs)
             _write_texts(page, folder)
             write_atomically(path, html(page, specs, page_scripts()))
     except OSError as error:

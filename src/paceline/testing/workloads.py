@@ -174,15 +174,16 @@ class _Delayed(Data):
             if load_s:
                 time.sleep(load_s)
             if workload.read_bytes:
-                _read_from_disk(Path(workload.file), workload.read_bytes, number)
+                piece = number * order.num_workers + rank  # nobody else's: it would be in memory
+                _read_from_disk(Path(workload.file), workload.read_bytes, piece)
             yield [*self._rows.take(rows), backward_s]
 
 
-def _read_from_disk(path: Path, num_bytes: int, number: int) -> None:
-    """Read the next piece of a file anew, as one that is larger than memory would be."""
+def _read_from_disk(path: Path, num_bytes: int, piece: int) -> None:
+    """Read a piece of a file anew, as one that is larger than memory would be."""
     with path.open("rb", buffering=0) as file:
         pieces = max(1, os.fstat(file.fileno()).st_size // num_bytes)
-        start = number % pieces * num_bytes
+        start = piece % pieces * num_bytes
         # All of it: the kernel keeps pages in large pieces, and drops no part of one.
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
         os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_RANDOM)

@@ -15,8 +15,7 @@ from paceline.verdict.thresholds import THRESHOLDS, Thresholds
 from paceline.verdict.view import View
 
 if TYPE_CHECKING:
-    from paceline.results import Result
-    from paceline.verdict.resources import Link
+    from paceline.results import Result, VerdictKind
 
 
 def judge(result: Result, thresholds: Thresholds = THRESHOLDS) -> Verdict | None:
@@ -62,33 +61,28 @@ def _one_is_late(view: View, limits: Thresholds) -> Verdict | None:
     """One worker takes longer by itself, and the others wait or run ahead."""
     if not view.others:
         return None
-    slowest, excess_s = view.slowest, view.excess_s("busy_s")
-    waits_s = max(0.0, -view.excess_s("wait_s"))
-    holds_up = view.others_wait >= limits.late and excess_s >= limits.excess * waits_s
-    others_s = view.step_s(slowest, "busy_s") - excess_s
-    is_slower = (
-        view.step_s(slowest, "busy_s") >= limits.slower * others_s
-        and view.critical.share(view.critical.busy_s) >= limits.dominant
-    )
-    if not (holds_up or (is_slower and view.others_wait < limits.late)):
+    own_s, excess_s = view.step_s(view.slowest, "busy_s"), view.excess_s("busy_s")
+    others_s = max(own_s - excess_s, 1e-9)
+    others_wait = view.others_wait >= limits.late
+    if others_wait and excess_s >= limits.excess * -view.excess_s("wait_s"):
+        consequence = f"the others wait {_percent(view.others_wait)} of each step for it"
+    elif not others_wait and own_s >= limits.slower * others_s and _is_busy(view, limits):
+        consequence = "nobody waits, but it brings fewer updates, and older ones"
+    else:
         return None
+    evidence = {"others_wait": view.others_wait, "slower": own_s / others_s}
     loads = view.excess_s("load_s") > 0.5 * excess_s
-    evidence = {
-        "others_wait": view.others_wait,
-        "slower": view.step_s(slowest, "busy_s") / max(others_s, 1e-9),
-    }
-    doing = "load a batch" if loads else "compute a step"
-    consequence = (
-        f"the others wait {_percent(view.others_wait)} of each step for it"
-        if holds_up
-        else "nobody waits, but it brings fewer updates, and older ones"
-    )
+    kind: VerdictKind = "input" if loads else "straggler"
+    title, doing = ("input-bound", "load a batch") if loads else (kind, "compute a step")
     sentence = (
-        f"{'input-bound' if loads else 'straggler'}: {slowest} takes {_ms(excess_s)} longer than "
-        f"the others to {doing}; {consequence}"
+        f"{title}: {view.slowest} takes {_ms(excess_s)} longer than the others to {doing}; "
+        f"{consequence}"
     )
-    kind: Final = "input" if loads else "straggler"
-    return Verdict(kind=kind, where=slowest, sentence=sentence, evidence=evidence)
+    return Verdict(kind=kind, where=view.slowest, sentence=sentence, evidence=evidence)
+
+
+def _is_busy(view: View, limits: Thresholds) -> bool:
+    return view.critical.share(view.critical.busy_s) >= limits.dominant
 
 
 def _host_is_full(view: View, limits: Thresholds) -> Verdict | None:
@@ -130,36 +124,60 @@ def _computes(view: View, limits: Thresholds) -> Verdict | None:
 
 
 def _exchanges(view: View, limits: Thresholds) -> Verdict | None:
-    """Neither loading nor computing: is it a link, a server, or this machine's own memory?"""
+    """Neither loading nor computing: is it a server, a link, or this machine's own memory?"""
     share = view.critical.share(_exchange_s(view))
     if share < limits.dominant:
         return None
-    link, server = view.fullest_link, view.busiest_server
-    # Both ways of a link may be in use at once, and a server may be busy while others compute.
-    in_use = min(1.0, link.in_use / _travelling(view)) if link is not None else 0.0
-    busy = min(1.0, view.server_share(server) / share) if server is not None else 0.0
-    if view.result.dilation != 1.0:
-        busy = 0.0  # time is slowed for links, not for servers, which only seem quick enough
+    in_use, busy = _link_in_use(view), _server_busy(view, share)
     evidence = {"exchange": share, "link_in_use": in_use, "server_busy": busy}
-    if server is not None and busy >= limits.server_busy and busy >= in_use:
-        used = min(1.0, view.server_share(server))
-        sentence = (
-            f"server-bound: {server.name} is busy {_percent(used)} of the time; workers wait "
-            f"{_percent(share)} of each step for it"
-        )
-        return Verdict(kind="server", where=server.name, sentence=sentence, evidence=evidence)
-    if link is not None and in_use >= limits.link_full:
-        sentence = (
-            f"network-bound: {link.node}'s link is {_percent(link.full)} full{_in_turn(link)}; "
-            f"{_workers(view)} {_percent(share)} of each step for it"
-        )
-        return Verdict(
-            kind="link",
-            where=link.node,
-            sentence=sentence,
-            evidence={**evidence, "link_full": link.full},
-        )
-    if link is None:
+    if busy >= limits.server_busy and busy >= in_use:
+        return _server(view, share, evidence)
+    if in_use >= limits.link_full:
+        return _link(view, share, evidence)
+    return _neither(view, share, evidence)
+
+
+def _link_in_use(view: View) -> float:
+    """The part of an exchange that the fullest link is in use; both ways may be at once."""
+    link = view.fullest_link
+    return 0.0 if link is None else min(1.0, link.in_use / view.travelling)
+
+
+def _server_busy(view: View, share: float) -> float:
+    """The part of an exchange that the busiest server is; it may be while others compute, too.
+
+    Under dilation links are slowed and servers are not: one only seems to be quick enough.
+    """
+    server = view.busiest_server
+    if server is None or view.result.dilation != 1.0:
+        return 0.0
+    return min(1.0, view.server_share(server) / share)
+
+
+def _server(view: View, share: float, evidence: dict[str, float]) -> Verdict:
+    server = view.busiest_server
+    assert server is not None
+    sentence = (
+        f"server-bound: {server.name} is busy {_percent(view.server_share(server))} of "
+        f"the time; {_workers(view)} {_percent(share)} of each step for it"
+    )
+    return Verdict(kind="server", where=server.name, sentence=sentence, evidence=evidence)
+
+
+def _link(view: View, share: float, evidence: dict[str, float]) -> Verdict:
+    link = view.fullest_link
+    assert link is not None
+    turns = " each way, in turn" if view.takes_turns else ""
+    sentence = (
+        f"network-bound: {link.node}'s link is {_percent(link.full)} full{turns}; "
+        f"{_workers(view)} {_percent(share)} of each step for it"
+    )
+    evidence = {**evidence, "link_full": link.full}
+    return Verdict(kind="link", where=link.node, sentence=sentence, evidence=evidence)
+
+
+def _neither(view: View, share: float, evidence: dict[str, float]) -> Verdict:
+    if view.fullest_link is None:
         sentence = (
             f"host-limited: workers exchange for {_percent(share)} of each step through this "
             "machine's memory, and no server is full"
@@ -204,17 +222,6 @@ def _exchange_s(view: View) -> float:
     """What the slowest worker's exchange takes; what it applies itself is computing."""
     critical = view.critical
     return critical.served_s if view.result.servers else critical.transfer_s
-
-
-def _travelling(view: View) -> float:
-    """The part of the time that something of the slowest worker travels, hidden or not."""
-    hidden_s = view.slowest_worker.hidden_s or 0.0
-    return view.critical.share(view.critical.transfer_s + hidden_s) or 1.0
-
-
-def _in_turn(link: Link) -> str:
-    """A push that is answered as a whole uses one way after the other."""
-    return " each way, in turn" if link.in_use > 1.5 * link.full and link.full < 0.7 else ""
 
 
 def _workers(view: View) -> str:

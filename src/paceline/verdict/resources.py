@@ -43,8 +43,8 @@ class Link:
 
     @property
     def full(self) -> float:
-        """How full the fuller way was."""
-        return max(self.sent, self.received)
+        """How full the fuller way was; a link that was idle carries a little more for a moment."""
+        return min(1.0, max(self.sent, self.received))
 
     @property
     def in_use(self) -> float:
@@ -70,10 +70,13 @@ def resources_of(result: Result) -> list[Resource]:
 
 
 def wanted_share(seat: WorkerTotals | ServerTotals, train_s: float) -> float | None:
-    """Say for which part of the time a seat's thread ran or was ready to run."""
+    """Say for which part of the time a seat's thread ran or was ready to run.
+
+    A server's account also has what it did before and after, so there may be more of it than time.
+    """
     if seat.cpu_s is None or seat.ready_s is None or not train_s:
         return None
-    return (seat.cpu_s + seat.ready_s) / train_s
+    return min(1.0, (seat.cpu_s + seat.ready_s) / train_s)
 
 
 def node_of(seat: str, result: Result) -> str:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 # Less than this is not worth anybody's time.
 _LEAST_GAIN: Final = 1.1
-# A row that travels is named twice, to be fetched and to be changed.
+# A row is named twice, to be fetched and to be changed, and its values go both ways.
 _ROW_NAMES_BYTES: Final = 16
 # Of computing, back-propagation: what an exchange can hide behind.
 _BACKWARD: Final = 2 / 3
@@ -71,7 +71,9 @@ def _more_servers(view: View, verdict: Verdict) -> Iterator[Suggestion]:
         less = 1 - layout.num_servers / wanted
         saved_s = less * _per_step(view, "served_s")
     else:
-        less = 1 - ps_load(layout, wanted) / ps_load(layout, layout.num_servers)
+        turns = view.takes_turns
+        now = ps_load(layout, layout.num_servers, in_turn=turns)
+        less = 1 - ps_load(layout, wanted, in_turn=turns) / now
         saved_s = less * _per_step(view, "transfer_s")
     gain = _gain(view, saved_s)
     yield Suggestion(
@@ -109,8 +111,8 @@ def _sparse(view: View, _: Verdict) -> Iterator[Suggestion]:
         return
     assert result.touched_rows is not None
     assert result.model_bytes is not None
-    moved = result.touched_rows * (_ROW_NAMES_BYTES + (result.row_bytes or 0))
-    less = 1 - min(1.0, moved / result.model_bytes)
+    moved = result.touched_rows * (_ROW_NAMES_BYTES + 2 * (result.row_bytes or 0))
+    less = 1 - min(1.0, moved / (2 * result.model_bytes))
     gain = _gain(view, less * _per_step(view, "served_s"))
     yield Suggestion(
         name="sparse",

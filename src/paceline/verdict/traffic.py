@@ -35,14 +35,19 @@ class Layout:
         return replace(self, num_workers=num_workers, num_nodes=self.num_nodes + more)
 
 
-def ps_load(layout: Layout, num_servers: int) -> float:
-    """Into the busiest node: each worker's part of its gradients, and what others answer."""
+def ps_load(layout: Layout, num_servers: int, *, in_turn: bool = False) -> float:
+    """Into the busiest node: each worker's part of its gradients, and what others answer.
+
+    `in_turn`: answers come only after all gradients, as those of a small model do, and so do not
+    share the link with them.
+    """
     part = 1 / num_servers
     if not layout.beside:
         return max(layout.num_workers * part, 1.0)
     if layout.num_workers == 1:
         return 1.0
-    return (layout.num_workers - 1) * part + (1 - part)
+    answers = 0.0 if in_turn else 1 - part
+    return max((layout.num_workers - 1) * part + answers, 1 - part)
 
 
 def ring_load(layout: Layout) -> float:

@@ -85,6 +85,21 @@ class View:
     def fullest_link(self) -> Link | None:
         return max(self.links, key=lambda link: link.in_use, default=None)
 
+    @property
+    def travelling(self) -> float:
+        """The part of the time that something of the slowest worker travels, hidden or not."""
+        hidden_s = self.slowest_worker.hidden_s or 0.0
+        return self.critical.share(self.critical.transfer_s + hidden_s) or 1.0
+
+    @property
+    def takes_turns(self) -> bool:
+        """Whether the fullest link is used one way after the other: a whole push, then the answer.
+
+        Each way then has about half of the time; pieces that are answered one by one use both.
+        """
+        link = self.fullest_link
+        return link is not None and link.full < 0.7 * self.travelling and link.in_use > link.full
+
     @cached_property
     def busiest_server(self) -> ServerTotals | None:
         return max(self.result.servers, key=self.server_share, default=None)

@@ -6,6 +6,6 @@ from paceline.clusters.emulated.network import try_out
 
 @pytest.fixture(scope="session", autouse=True)
 def needs_namespaces():
-    refused = attempt(lambda: try_out(0.0))
+    refused = attempt(lambda: try_out(0.0), timeout_s=60)
     if refused:
         pytest.skip(f"this machine lets nobody make network namespaces: {refused}")

@@ -3,7 +3,7 @@
 import pytest
 
 from paceline.cgroups import quota_of
-from paceline.clusters.emulated.caps import Caps
+from paceline.clusters.emulated.caps import Caps, _set_quota
 
 
 @pytest.fixture
@@ -34,3 +34,9 @@ def test_a_folder_that_takes_no_quota_is_not_left(monkeypatch, tmp_path):
     monkeypatch.setattr("paceline.clusters.emulated.caps.cpu_cgroups", lambda: [tmp_path])
     assert Caps({"node0": 0.5}, "test-caps").refused
     assert list(tmp_path.iterdir()) == []
+
+
+def test_version_2_takes_quota_and_period_in_one_file(tmp_path):
+    (tmp_path / "cpu.max").write_text("max 100000")
+    _set_quota(tmp_path, 0.25)
+    assert quota_of(tmp_path) == 0.25

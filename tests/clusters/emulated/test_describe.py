@@ -66,6 +66,7 @@ def test_rates_and_shares_are_read_and_kept():
         ({"cpus": {"node9": 1}}, "cluster.cpus.node9", "no such node"),
         ({"nodes": 7}, "cluster.nodes", "empty"),
         ({"link": 0}, "cluster.link", "greater than 0"),
+        ({"link": "100gbit"}, "cluster.link", "34gbit"),
         ({"cpus": -1}, "cluster.cpus", "greater than 0"),
         ({"latency_s": "soon"}, "cluster.latency_s", "5ms"),
     ],

@@ -13,6 +13,8 @@ from paceline.clusters.crew import KeptCrew
 from paceline.description import Count, Duration, Positive, Rate
 from paceline.errors import Problem, SpecError
 
+# What fits in its 32 bits, in bytes a second.
+_MOST_BITS_PER_S: Final = 34e9
 _REMEDY: Final = (
     "run as root, or allow user namespaces (`paceline doctor` says how); "
     "the cluster `local` needs neither"
@@ -58,6 +60,13 @@ class Emulated(Cluster):
             Seat("monitor", index, node) for index, node in enumerate(sorted(used, key=_number))
         ]
         return [*workers, *servers, *monitors]
+
+    def problems(self) -> Iterator[Problem]:
+        links = {"link": self.link} | {f"links.{node}": each for node, each in self.links.items()}
+        for name, rate in links.items():
+            if rate > _MOST_BITS_PER_S:
+                reason = "the kernel's tbf holds no link to more than 34gbit"
+                yield Problem(f"cluster.{name}", rate, reason)
 
     def group_problems(
         self, num_workers: int, num_servers: int, *, servers_apart: bool = False
@@ -109,7 +118,7 @@ def _refusal(latency_s: float) -> str:
     """Why nodes cannot be made here, if they cannot; a study asks before each of its runs."""
     from paceline.clusters.emulated.network import try_out
 
-    return attempt(partial(try_out, latency_s))
+    return attempt(partial(try_out, latency_s), timeout_s=60)  # a busy machine is slow to import
 
 
 def _number(node: str) -> int:

@@ -1,0 +1,54 @@
+"""A page as HTML: claims, published values and folded parts as a reader finds them."""
+
+import re
+
+from paceline.exhibits import Claim, Column, Listing, Page, Section, table_of
+from paceline.report.html import html
+
+CLAIMS = (
+    Claim(key="L1", said="about 0.33", measured="0.34", judgement="holds"),
+    Claim(key="L2", said="slower", measured="faster", judgement="does not hold here", reason="why"),
+    Claim(key="L3", said="a < b", measured="-", judgement="cannot be tested here", reason="no GPU"),
+)
+
+
+def written(*items, **section) -> str:
+    return html(Page(title="P", sections=(Section(title="S", items=items, **section),)), {}, "")
+
+
+def test_claims_stand_in_one_table_with_their_judgements():
+    text = written(*CLAIMS)
+    assert text.count("<table") == 1
+    assert re.findall(r'class="judgement (\w+)">. ([\w ]+)<', text) == [
+        ("holds", "holds"),
+        ("fails", "does not hold here"),
+        ("open", "cannot be tested here"),
+    ]
+    assert "a &lt; b" in text
+    assert "<p>no GPU</p>" in text
+
+
+def test_published_values_look_different():
+    columns = [
+        Column(name="what", label="what"),
+        Column(name="ours", label="ours", unit="s", form=".1f"),
+        Column(name="theirs", label="published", unit="s", form=".1f", published=True),
+    ]
+    text = written(table_of("t", "T", [{"what": "a", "ours": 1.0, "theirs": 2.0}], columns))
+    assert '<td class="number short">1.0</td>' in text
+    assert '<td class="number published short">2.0</td>' in text
+
+
+def test_a_long_table_and_a_listing_are_folded():
+    rows = [{"a": str(number)} for number in range(40)]
+    text = written(
+        table_of("t", "Long", rows, [Column(name="a", label="a")]),
+        Listing(name="spec", title="Spec", text="a = 1"),
+    )
+    assert "<summary>Long (40 rows)</summary>" in text
+    assert "<summary>Spec</summary><pre><code>a = 1</code></pre>" in text
+
+
+def test_labels_stand_by_what_they_are_about():
+    table = table_of("t", "T", [], [Column(name="a", label="a")], labels=("replayed compute",))
+    assert '<h3>T</h3><ul class="labels"><li>replayed compute</li></ul>' in written(table)

@@ -1,0 +1,91 @@
+"""Which sides a comparison has: the same rows for all, each once, at its own best."""
+
+import dataclasses
+
+import pytest
+
+from paceline.compare import GRID, best_tuned, sides, tunings
+from paceline.errors import SpecError
+from paceline.results import Result
+
+TABLE = {"workload": {"name": "logistic-mnist", "subset": "tenth"}, "num_workers": 3, "epochs": 10}
+
+
+def names(specs):
+    return [(spec.strategy.name, spec.num_workers) for spec in specs]
+
+
+def result(**fields) -> Result:
+    known = dict.fromkeys(("run", "workload", "strategy", "cluster", "meaning"), "")
+    counts = {"num_workers": 1, "batch_size": 1, "seed": 0}
+    return Result(**({"status": "finished"} | known | counts | fields))
+
+
+class TestSides:
+    def test_each_strategy_is_a_side_and_one_that_cannot_share_has_one_worker(self):
+        assert names(sides(TABLE)) == [
+            ("single", 1),
+            ("ps-async", 3),
+            ("ps-sync", 3),
+            ("ring", 3),
+        ]
+
+    def test_accuracy_is_looked_at_after_the_same_rows(self):
+        rows = {
+            spec.strategy.name: spec.eval_every
+            * 75
+            * (spec.num_workers if spec.strategy.equals_single else 1)
+            for spec in sides(TABLE)
+        }
+        assert max(rows.values()) <= 1.1 * min(rows.values())
+
+    def test_what_the_user_said_of_evaluations_stays(self):
+        assert {spec.eval_every for spec in sides(TABLE | {"eval_every": 7})} == {7}
+
+    def test_every_value_is_combined_with_every_strategy(self):
+        made = sides(TABLE, ["single", "ring"], {"batch": [10, 100]})
+        assert [(spec.batch, spec.strategy.name) for spec in made] == [
+            (10, "single"),
+            (10, "ring"),
+            (100, "single"),
+            (100, "ring"),
+        ]
+
+    def test_sides_that_come_out_equal_are_run_once(self):
+        made = sides(TABLE, ["single", "ring"], {"num_workers": [1, 2, 3]})
+        assert names(made) == [("single", 1), ("ring", 1), ("ring", 2), ("ring", 3)]
+
+    def test_a_field_goes_to_the_strategies_that_have_it(self):
+        table = TABLE | {"strategy": {"servers": 2}}
+        made = {spec.strategy.name: spec.strategy for spec in sides(table)}
+        assert made["ps-sync"].servers == made["ps-async"].servers == 2
+        assert not hasattr(made["ring"], "servers")
+
+    def test_all_that_is_wrong_is_told_at_once(self):
+        with pytest.raises(SpecError) as failure:
+            sides(TABLE | {"epochs": -1}, ["ring", "single"], {"batch": [0, "x"]})
+        assert {each.field for each in failure.value.problems} == {"epochs", "batch"}
+        assert len(failure.value.problems) == 3
+
+
+class TestTuning:
+    def test_the_grid_is_around_the_workloads_own_rate(self):
+        (side,) = sides(TABLE, ["ring"])
+        tried = tunings(side)
+        assert [spec.optimizer.lr for spec in tried] == pytest.approx([0.01 * f for f in GRID])
+        assert {dataclasses.replace(spec, optimizer=side.optimizer) for spec in tried} == {side}
+
+    def test_the_first_at_the_target_is_best(self):
+        tried = tunings(sides(TABLE, ["ring"])[0])
+        seconds = (None, 9.0, 4.0, 5.0)
+        results = [result(seconds_to_target=each, test_loss=0.1) for each in seconds]
+        assert best_tuned(list(zip(tried, results, strict=True))) is tried[2]
+
+    def test_without_a_target_the_least_loss_is_best(self):
+        tried = tunings(sides(TABLE, ["ring"])[0])
+        results = [result(test_loss=each) for each in (0.9, 0.3, 0.5, None)]
+        assert best_tuned(list(zip(tried, results, strict=True))) is tried[1]
+
+    def test_of_failures_none_is_best(self):
+        (side,) = sides(TABLE, ["ring"])
+        assert best_tuned([(side, result(status="failed", test_loss=0.1))]) is None

@@ -1,0 +1,60 @@
+"""Lines of a run: few points, right ends, nothing made up."""
+
+import polars
+import pytest
+
+from paceline import curves
+from tests.made_runs import made
+
+
+def test_a_loss_curve_ends_where_the_run_ended(tmp_path):
+    frame = curves.loss(made(tmp_path, seconds=10, rows=30_000, num_workers=3))
+    assert frame.columns == ["time_s", "samples", "steps", "loss", "smoothed"]
+    last = frame.row(-1, named=True)
+    assert (last["time_s"], last["samples"]) == (10, 30_000)
+    assert last["loss"] == pytest.approx(0.5)
+
+
+def test_a_long_run_has_no_more_points_than_are_drawn(tmp_path):
+    run = made(tmp_path, seconds=1000, num_rows=9000)
+    assert 300 < len(curves.loss(run)) <= curves.MOST_POINTS
+    assert len(curves.loss(run, most_points=50)) <= 50
+
+
+def test_smoothing_takes_noise_away_and_keeps_the_level(tmp_path):
+    run = made(tmp_path, seconds=100, num_rows=900)
+    noisy = run.steps.with_row_index().with_columns(
+        loss_mean=1.0 + 0.5 * (polars.col("index") % 2 * 2.0 - 1)
+    )
+    noisy.drop("index").write_parquet(run.folder.steps)
+    del run.__dict__["steps"]
+    frame = curves.loss(run)
+    assert frame["smoothed"].std() < frame["loss"].std()
+    assert frame["smoothed"].mean() == pytest.approx(1.0, abs=0.02)
+
+
+def test_a_loss_that_is_no_number_is_left_out(tmp_path):
+    run = made(tmp_path)
+    worse = run.steps.with_columns(
+        loss_mean=polars.when(polars.col("time_s") > 5).then(float("nan")).otherwise(1.0)
+    )
+    worse.write_parquet(run.folder.steps)
+    del run.__dict__["steps"]
+    assert curves.loss(run)["time_s"].max() <= 5
+
+
+def test_rates_are_of_all_workers_together(tmp_path):
+    frame = curves.rate(made(tmp_path, seconds=10, rows=30_000))
+    assert frame["samples_per_s"].mean() == pytest.approx(3000, rel=0.05)
+
+
+def test_counters_become_rates_node_by_node(tmp_path):
+    frame = curves.usage(made(tmp_path, seconds=10, num_nodes=2))
+    assert set(frame["node"]) == {"node0", "node1"}
+    assert frame["net_sent_bytes_per_s"].drop_nulls().to_list() == pytest.approx([1e6] * 18)
+
+
+def test_a_run_without_rows_has_empty_curves(tmp_path):
+    run = made(tmp_path, num_rows=0, accuracy=None)
+    for curve in (curves.loss, curves.rate, curves.usage, curves.metric):
+        assert curve(run).is_empty()
