@@ -76,6 +76,17 @@ def test_a_run_that_cannot_be_made_does_not_stop_the_others(tmp_path):
     assert "is more than the 6000 rows" in evidence.missing["batch-100000-0"]
 
 
+def test_a_run_whose_seal_is_damaged_is_carried_out_again(tmp_path):
+    folder = StudyDir(tmp_path)
+    (run,) = carry_out(settled()[:1], folder).all_runs
+    run.folder.result.write_text("{")
+    evidence = carry_out(settled()[:1], folder)
+    assert [each.name for each in evidence.all_runs] == [
+        each.name for each in folder.runs.iterdir()
+    ]
+    assert evidence.all_runs[0].name != run.name
+
+
 def test_only_one_process_carries_a_study_out(tmp_path):
     folder = StudyDir(tmp_path)
     with folder.held(), pytest.raises(StoreError, match="another process"):

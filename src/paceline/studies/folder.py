@@ -94,7 +94,7 @@ class StudyDir:
         for path in sorted(self.runs.iterdir()) if self.runs.is_dir() else ():
             run = RunDir(path)
             key = _key(run)
-            stored = StoredRun.read(run) if run.is_sealed else None
+            stored = _stored(run)
             if key is not None and stored is not None and stored.is_finished:
                 contents.finished.setdefault(key, stored)
             elif not run.driver_is_alive():
@@ -105,6 +105,14 @@ class StudyDir:
 def seconds_of(run: RunDir) -> float:
     """How long a run took, from its spec's writing to its seal's."""
     return run.result.stat().st_mtime - run.spec.stat().st_mtime
+
+
+def _stored(run: RunDir) -> StoredRun | None:
+    """Read a sealed run; one whose seal is damaged counts as unfinished."""
+    try:
+        return StoredRun.read(run) if run.is_sealed else None
+    except StoreError:
+        return None
 
 
 def _key(run: RunDir) -> str | None:

@@ -17,14 +17,14 @@ BATCHES: Final = (5, 10, 20, 30, 40)
 
 # Report 000, table 1: 3 nodes, 10,000 steps; (async, sync).
 TABLE_1: Final = {
-    "mean CPU node 0 (%)": (42, 38),
-    "mean CPU node 1 (%)": (33, 30),
-    "peak memory node 0 (MB)": (634, 772),
-    "peak memory node 1 (MB)": (456, 466),
-    "mean network node 0 received (KB/s)": (3315, 3082),
-    "mean network node 0 sent (KB/s)": (6251, 5700),
-    "mean network node 1 received (KB/s)": (3173, 2930),
-    "mean network node 1 sent (KB/s)": (1698, 1560),
+    "node 0 CPU %": (42, 38),
+    "node 1 CPU %": (33, 30),
+    "node 0 memory MB": (634, 772),
+    "node 1 memory MB": (456, 466),
+    "node 0 received KB/s": (3315, 3082),
+    "node 0 sent KB/s": (6251, 5700),
+    "node 1 received KB/s": (3173, 2930),
+    "node 1 sent KB/s": (1698, 1560),
 }
 # Report 001: chief node, 3 nodes, 20 epochs; by batch 5, 10, 20, 30, 40.
 BATCH_TABLES: Final[dict[str, dict[str, tuple[float, ...]]]] = {
@@ -63,7 +63,9 @@ def table_1(evidence: Evidence) -> Table:
         Column(name="said_sync", label="sync, 000", form=",.0f", published=True),
     ]
     all_runs = [run for each in runs.values() for run in each]
-    note = "CPU is of one core. " + ("" if _has_nodes(all_runs[0]) else _SHARED)
+    note = "Means over the run, of memory the peak; CPU is of one core. " + (
+        "" if _has_nodes(all_runs[0]) else _SHARED
+    )
     title = "CPU, memory and network of nodes (000, table 1)"
     return charts.side_by_side("table-1", title, rows, columns, note=note, runs=all_runs)
 
