@@ -62,7 +62,7 @@ def _write_png(content: bytes, path: Path) -> None:
 
     from PIL import Image
 
-    Image.open(BytesIO(content)).convert("RGB").save(path)
+    Image.open(BytesIO(content)).convert("RGB").save(path, compress_level=3)
 
 
 def _start(folder: Path) -> subprocess.Popen[str]:

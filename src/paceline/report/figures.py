@@ -26,7 +26,7 @@ NODE: Final = Column(name="node", label="node")
 TIME: Final = Column(name="time_s", label="training time", unit="s", form=".2f")
 
 # More points than this in a figure take long to draw and show nothing more.
-_ALL_POINTS: Final = 3600
+_ALL_POINTS: Final = 2400
 _FEWEST_POINTS: Final = 60
 # A fixed order and colours that colour-blind readers can tell apart.
 _PARTS: Final = {
