@@ -23,6 +23,13 @@ def test_a_run_that_cannot_be_read_is_told_and_the_others_are_there(tmp_path):
     assert broken.name in problem
 
 
+def test_rows_that_cannot_be_read_are_named(tmp_path):
+    run = made(tmp_path)
+    run.folder.steps.write_bytes(b"PAR1")
+    with pytest.raises(StoreError, match=r"steps\.parquet cannot be read"):
+        _ = run.steps
+
+
 def test_an_empty_folder_is_a_mistake(tmp_path):
     with pytest.raises(StoreError, match="a folder without runs"):
         runs_of([str(tmp_path)], tmp_path)

@@ -128,7 +128,12 @@ def _folders(wanted: str, out: Path) -> Iterator[RunDir]:
 def _frame(path: Path) -> polars.DataFrame:
     import polars
 
-    return polars.read_parquet(path) if path.exists() else polars.DataFrame()
+    if not path.exists():
+        return polars.DataFrame()
+    try:
+        return polars.read_parquet(path)
+    except (OSError, polars.exceptions.PolarsError) as error:
+        raise StoreError(f"{path} cannot be read: {error}") from error
 
 
 def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:

@@ -116,6 +116,15 @@ class TestCompare:
         page = (tmp_path / "page" / "report.html").read_text()
         assert "Stopped by the user: 99 of 100 runs were not made." in page
 
+    def test_a_report_that_cannot_be_written_is_told_before_anything_starts(
+        self, tmp_path, monkeypatch
+    ):
+        monkeypatch.chdir(tmp_path)
+        (tmp_path / "file").touch()
+        with pytest.raises(StoreError, match="no report can be written in file"):
+            called("compare", "logistic-mnist", *QUICK, "--to", "file")
+        assert not (tmp_path / "runs").exists()
+
     @pytest.mark.parametrize(
         ("options", "told"),
         [

@@ -1,11 +1,14 @@
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import replace
 
 import pytest
 
 from paceline.results import Result
 from paceline.verdict import judge
+from paceline.verdict.thresholds import Thresholds
+from tests.paths import ROOT
 from tests.verdict.made import node, result, server, worker
 
 
@@ -108,3 +111,10 @@ class TestStored:
         workers = [worker(rank, compute_s=9.0) for rank in range(2)]
         nodes = (node(0, "worker0"), node(1, "worker1"))
         assert judge(result(*workers, nodes=nodes)).where in {"worker0", "worker1"}
+
+
+class TestThresholds:
+    def test_the_guide_tells_them_as_they_are(self):
+        told = (ROOT / "docs" / "guide" / "verdict.md").read_text()
+        for each in dataclasses.fields(Thresholds):
+            assert f"| `{each.name}` | {each.default:g} |" in told

@@ -85,6 +85,11 @@ class TestGains:
     def test_twice_the_rate_is_half_the_time(self):
         assert gains(network_bound("ring"))["link"] == pytest.approx(10 / 6)
 
+    def test_a_faster_link_shortens_only_what_bytes_take_on_it(self):
+        made = network_bound("ring")
+        nodes = [linked(rank, f"worker{rank}", share=0.6) for rank in range(4)]
+        assert gains(replace(made, nodes=tuple(nodes)))["link"] == pytest.approx(10 / 7)
+
     def test_one_faster_link_helps_until_the_next_is_full(self):
         made = network_bound()
         others = [linked(rank, f"worker{rank}", share=0.6) for rank in (1, 2, 3)]

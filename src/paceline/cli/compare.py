@@ -14,7 +14,7 @@ import typer
 from paceline.cli.options import joined
 from paceline.cli.report import REPORTS
 from paceline.cli.run import interrupt_on, put, spec_options, value_of
-from paceline.errors import Interrupted, Problem, RunError, SpecError
+from paceline.errors import Interrupted, Problem, RunError, SpecError, StoreError
 
 if TYPE_CHECKING:
     from paceline.compare import Contest
@@ -94,6 +94,8 @@ def _compare(  # noqa: PLR0917 - each is an option on the command line
         put(table, "optimizer.lr_scaling", lr_scaling)
     wanted = [each.strip() for each in strategies.split(",") if each.strip()]
     sides = compare.sides(table, wanted, _varied(vary or []))
+    folder = to or REPORTS / _name(sides[0])
+    _make(folder)
     total = len(sides) * (len(compare.GRID) + repeat - 1 if tune_lr else repeat)
     interrupt_on(signal.SIGTERM, signal.SIGHUP)
     with following() as watch:
@@ -105,7 +107,7 @@ def _compare(  # noqa: PLR0917 - each is an option on the command line
             chosen = sides
             contest.run(chosen, repeat)
     page = _page(contest, chosen, tuned=tune_lr)
-    path = _write(page, to or REPORTS / _name(sides[0]))
+    path = _write(page, folder)
     _print(page, path)
     if json_:
         _print_json(contest, page, path)
@@ -113,6 +115,15 @@ def _compare(  # noqa: PLR0917 - each is an option on the command line
 
 
 compare = joined(spec_options, _compare, without=("strategy",))
+
+
+def _make(folder: Path) -> None:
+    """Make the report's folder first: that it cannot be written must not come after hours."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        reason = error.strerror or error
+        raise StoreError(f"no report can be written in {folder}: {reason}") from error
 
 
 def _varied(settings: list[str]) -> dict[str, list[object]]:

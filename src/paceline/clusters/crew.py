@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, final
 
 from paceline.clusters.base import SEAT_VARIABLE, Crew, Departure, Job, LinkReport
@@ -18,8 +18,14 @@ _PATIENCE_S = 5.0
 class KeptCrew(Crew):
     """Talks to the keeper, the one child; the seats are the keeper's children."""
 
-    def __init__(self, job: Job, how: Mapping[str, Any]) -> None:
-        """`how` is what else the keeper has to know, as plain values."""
+    def __init__(
+        self, job: Job, how: Mapping[str, Any], sweep: Callable[[], None] = lambda: None
+    ) -> None:
+        """`how` is what else the keeper has to know, as plain values.
+
+        `sweep` is called when a keeper had to be killed, to remove what it would have removed.
+        """
+        self._sweep = sweep
         self.lines = {}
         ends = {}
         for seat in job.seats:
@@ -76,6 +82,7 @@ class KeptCrew(Crew):
         except subprocess.TimeoutExpired:
             self._keeper.kill()
             self._keeper.wait()
+            self._sweep()
 
 
 def _quiet_environment(threads: int) -> dict[str, str]:

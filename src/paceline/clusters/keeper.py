@@ -89,7 +89,7 @@ def main() -> None:
     assert message is not None
     job: Table = message["job"]
     sys.path[:] = job["path"]
-    site = Site(job["nodes"], job["run_key"][:8]) if job["nodes"] else None
+    site = Site(job["nodes"], job["mark"]) if job["nodes"] else None
     _become_init(job, site)
     if site is not None and not _build(site, job, line):
         return

@@ -147,7 +147,7 @@ def _table(table: Table) -> str:
 
 def _cells(table: Table, cells: list[str]) -> str:
     first, *others = zip(table.columns, cells, strict=True)
-    heading = f'<th scope="row">{escape(first[1])}</th>'
+    heading = f'<th scope="row"{_cell_class(*first)}>{escape(first[1])}</th>'
     return heading + "".join(
         f"<td{_cell_class(column, text)}>{escape(text)}</td>" for column, text in others
     )

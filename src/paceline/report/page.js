@@ -7,6 +7,8 @@ function fitted(spec, width) {
   delete own.title; // the page has it as a heading, which wraps
   own.background = "transparent";
   const longest = own.usermeta?.longest_label ?? 10;
+  own.config ??= {};
+  own.config.legend ??= {};
   own.config.legend.columns = Math.max(1, Math.min(6, Math.floor(width / (longest * 7.2 + 40))));
   if (own.facet) {
     const columns = Math.max(1, Math.min(3, Math.floor(width / 240)));

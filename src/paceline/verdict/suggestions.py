@@ -62,6 +62,11 @@ def _per_step(view: View, part: str) -> float:
     return view.step_s(view.slowest, part)
 
 
+def _on_the_wire_s(view: View) -> float:
+    """What a step waits for bytes on a link: a faster one shortens only that."""
+    return view.wire_share * _per_step(view, "transfer_s")
+
+
 def _more_servers(view: View, verdict: Verdict) -> Iterator[Suggestion]:
     layout = Layout.of(view.result)
     wanted = min(2 * layout.num_servers, layout.num_nodes)
@@ -74,7 +79,7 @@ def _more_servers(view: View, verdict: Verdict) -> Iterator[Suggestion]:
         turns = view.takes_turns
         now = ps_load(layout, layout.num_servers, in_turn=turns)
         less = 1 - ps_load(layout, wanted, in_turn=turns) / now
-        saved_s = less * _per_step(view, "transfer_s")
+        saved_s = less * _on_the_wire_s(view)
     gain = _gain(view, saved_s)
     yield Suggestion(
         name="servers",
@@ -154,7 +159,7 @@ def _faster_link(view: View, verdict: Verdict) -> Iterator[Suggestion]:
     alike = [link for link in view.links if link.in_use > 0.8 * now]
     if len(alike) > 1:  # nobody would make only one of them faster
         then = now / 2
-    gain = _gain(view, (1 - then / now) * _per_step(view, "transfer_s"))
+    gain = _gain(view, (1 - then / now) * _on_the_wire_s(view))
     whose = "links" if len(alike) > 1 else f"a link of {verdict.where}"
     yield Suggestion(
         name="link",

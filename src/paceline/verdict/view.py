@@ -100,6 +100,15 @@ class View:
         link = self.fullest_link
         return link is not None and link.full < 0.7 * self.travelling and link.in_use > link.full
 
+    @property
+    def wire_share(self) -> float:
+        """The part of an exchange that bytes are on the fullest link; the rest is handling them."""
+        link = self.fullest_link
+        if link is None:
+            return 0.0
+        used = link.in_use if self.takes_turns else link.full
+        return min(1.0, used / self.travelling)
+
     @cached_property
     def busiest_server(self) -> ServerTotals | None:
         return max(self.result.servers, key=self.server_share, default=None)

@@ -28,7 +28,7 @@ def run(cwd, *options, **more) -> dict:
     ("strategy", "tolerance"),
     [
         ("ring", 0.05),
-        ("ps-sync", 0.03),
+        pytest.param("ps-sync", 0.03, marks=pytest.mark.thorough),
         pytest.param("ddp", 0.08, marks=pytest.mark.thorough),
     ],
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Final, final
 
@@ -14,7 +14,8 @@ from paceline.cgroups import cpu_cgroups
 # goes on. The kernel takes no quota below a millisecond.
 _PERIOD_US: Final = 10_000
 _LEAST_QUOTA_US: Final = 1000
-_PATIENCE_S: Final = 3.0
+# On a busy machine it takes a while until the last process inside is gone.
+_PATIENCE_S: Final = 30.0
 _LOOK_S: Final = 0.01
 
 
@@ -27,7 +28,7 @@ class Caps:
         self.refused = ""
         try:
             for node, number in cpus.items():
-                self._folders[node] = _make(f"paceline-{mark}-{node}", number)
+                self._folders[node] = _make(f"{_name(mark)}-{node}", number)
         except OSError as error:
             self.refused = f"{error.strerror or error}: {error.filename}"
             self.remove()
@@ -39,14 +40,27 @@ class Caps:
 
     def remove(self) -> None:
         """Remove them, as soon as nobody is inside any more."""
-        deadline_s = time.monotonic() + _PATIENCE_S
-        for folder in self._folders.values():
-            while folder.is_dir() and time.monotonic() < deadline_s:
-                with contextlib.suppress(OSError):
-                    folder.rmdir()
-                    break
-                time.sleep(_LOOK_S)
+        _remove(self._folders.values())
         self._folders.clear()
+
+
+def remove_left(mark: str) -> None:
+    """Remove what is left of a run whose keeper had to be killed."""
+    _remove(folder for above in cpu_cgroups() for folder in above.glob(f"{_name(mark)}-*"))
+
+
+def _name(mark: str) -> str:
+    return f"paceline-{mark}"
+
+
+def _remove(folders: Iterable[Path]) -> None:
+    deadline_s = time.monotonic() + _PATIENCE_S
+    for folder in folders:
+        while folder.is_dir() and time.monotonic() < deadline_s:
+            with contextlib.suppress(OSError):
+                folder.rmdir()
+                break
+            time.sleep(_LOOK_S)
 
 
 def _make(name: str, cpus: float) -> Path:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from functools import cache, partial
-from typing import Final, final
+from typing import Any, Final, final
 
 from paceline.attempts import attempt
 from paceline.clusters.base import Cluster, Crew, Job, Seat
 from paceline.clusters.crew import KeptCrew
+from paceline.clusters.emulated.caps import remove_left
 from paceline.description import Count, Duration, Positive, Rate
 from paceline.errors import Problem, SpecError
 
@@ -109,8 +110,9 @@ class Emulated(Cluster):
             }
             for name in names
         ]
-        how = {"transport": "zmq-tcp", "encrypt": self.encrypt}
-        return KeptCrew(job, {**how, "nodes": nodes, "dilation": job.dilation})
+        how: dict[str, Any] = {"transport": "zmq-tcp", "encrypt": self.encrypt}
+        how |= {"nodes": nodes, "dilation": job.dilation, "mark": job.run_key.hex()[:8]}
+        return KeptCrew(job, how, partial(remove_left, how["mark"]))
 
 
 @cache
