@@ -108,7 +108,7 @@ def s8(evidence: Evidence) -> Judged:
         f"{phase} {1000 * _part(run, phase):,.0f} ms" for phase in ("load", "compute", "exchange")
     )
     measured = (
-        f"a step takes {step_s:.2f} s ({parts}); each worker moves {moved / 1e6:,.0f} MB a step, the "
+        f"a step takes {step_s:.2f} s ({parts}); each worker moves {moved / 1e6:,.0f} MB, the "
         f"model of {moved / 2e6:,.0f} MB both ways"
     )
     reason = (
