@@ -13,8 +13,6 @@ from paceline.studies.measures import known, median, of, per_s
 
 SYNC: Final = "ps-sync"
 ASYNC: Final = "ps-async"
-NUM_WEIGHTS: Final = 33_762_578
-FLOAT_BYTES: Final = 4
 LINK_BYTES_PER_S: Final = 350e6
 """What report 003's machines moved at most."""
 _PEERS: Final = "python benchmarks/study_peers.py --peers PYTHON --out FOLDER measures it"
@@ -103,16 +101,15 @@ def s7(evidence: Evidence) -> Judged:
 def s8(evidence: Evidence) -> Judged:
     run = evidence.first("dense", strategy=SYNC)
     step_s = known(run.result.train_s, "time") / max(run.result.global_steps or 1, 1)
-    model = FLOAT_BYTES * NUM_WEIGHTS
     workers = run.result.num_workers
-    expected_s = workers * model / LINK_BYTES_PER_S
+    moved = known(measures.exchanged_bytes(run), "traffic") / max(run.result.worker_steps, 1)
+    expected_s = workers * moved / 2 / LINK_BYTES_PER_S
     parts = ", ".join(
         f"{phase} {1000 * _part(run, phase):,.0f} ms" for phase in ("load", "compute", "exchange")
     )
-    moved = known(measures.exchanged_bytes(run), "traffic") / max(run.result.worker_steps, 1)
     measured = (
-        f"a step takes {step_s:.2f} s ({parts}); {moved / 1e6:,.0f} MB a worker and step, twice "
-        f"the {model / 1e6:,.0f} MB of the model"
+        f"a step takes {step_s:.2f} s ({parts}); each worker moves {moved / 1e6:,.0f} MB, the "
+        f"model of {moved / 2e6:,.0f} MB both ways"
     )
     reason = (
         f"by arithmetic {workers} workers' models at 350 MB/s take {expected_s:.1f} s both ways at "
