@@ -14,8 +14,10 @@ ONLY ?=
 demo: .venv/.installed ## compare strategies on the embedded data: a table, a conclusion, a report
 	$(BIN)/paceline compare logistic-mnist $(DEMO)
 
+# Most tests start processes and wait for them: three at a time take half as long.
 test: .venv/.installed-dev ## all tests
-	$(BIN)/pytest
+	$(BIN)/pytest --numprocesses 3 --dist loadscope -m "not thorough and not alone"
+	$(BIN)/pytest -m "alone and not thorough"
 
 test-thorough: .venv/.installed-dev ## all tests, and those that show the same in other numbers
 	$(BIN)/pytest -m ""

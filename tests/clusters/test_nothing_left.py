@@ -14,6 +14,8 @@ from tests.commands import QUICK, paceline, start
 
 PATIENCE_S = 30.0
 
+pytestmark = pytest.mark.alone
+
 
 # Without this capability the keeper cannot be init of a PID namespace, as for an ordinary user.
 UNPRIVILEGED = ("setpriv", "--bounding-set", "-sys_admin", "--inh-caps", "-sys_admin")

@@ -141,11 +141,7 @@ def test_a_quota_is_read_from_both_kinds_of_cgroup(
     assert quota_of(tmp_path) == cores
 
 
-def test_capturing_takes_less_than_a_tenth_of_a_second():
-    # The best of three: what it costs, not what else the machine was doing.
-    durations_s = []
-    for _ in range(3):
-        began_s = time.perf_counter()
-        environment.capture()
-        durations_s.append(time.perf_counter() - began_s)
-    assert min(durations_s) < 0.1
+def test_capturing_takes_less_than_a_tenth_of_a_second_of_a_processor():
+    began_s = time.process_time()
+    environment.capture()
+    assert time.process_time() - began_s < 0.1
