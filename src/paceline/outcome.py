@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
-from itertools import pairwise
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, final
 
+from paceline.node_usage import link_fields, network_fields, node_usage
 from paceline.results import (
     BucketTotals,
     Facts,
-    NodeUsage,
     Result,
     ServerTotals,
     Staleness,
     Status,
     WorkerTotals,
 )
-from paceline.traffic import NodeCount, counted_on, traffic_of
+from paceline.traffic import counted_on, traffic_of
 
 Row = dict[str, Any]
 
@@ -123,7 +121,13 @@ def result_of(
         row_bytes=_said_by_any(outcome, "row_bytes"),
         warnings=(*facts.notes, *outcome.warnings),
         nodes=tuple(
-            _node_usage(name, facts, rows[name], workers, _network(name, counted, outcome))
+            node_usage(
+                name,
+                facts,
+                rows[name],
+                workers,
+                {**link_fields(outcome.links.get(name, {})), **network_fields(counted[name])},
+            )
             for name in facts.seats
         ),
         workers=workers,
@@ -321,77 +325,6 @@ def _is_host_limited(
         more = "a higher --dilation, fewer workers or a larger machine may help"
         outcome.warnings.append(f"host-limited: {' and '.join(reasons)}; {more}")
     return bool(reasons)
-
-
-def _device_busy_percent(seats: list[str], workers: tuple[WorkerTotals, ...]) -> float | None:
-    shares = [
-        100 * each.device_busy_s / each.train_s
-        for each in workers
-        if each.name in seats and each.device_busy_s is not None and each.train_s
-    ]
-    return sum(shares) / len(shares) if shares else None
-
-
-def _network(name: str, counted: Mapping[str, NodeCount | None], outcome: Outcome) -> Row:
-    """What is known of a node's link, as fields of its usage."""
-    count, link = counted[name], outcome.links.get(name, {})
-    fields = {
-        "link_bits_per_s": link.get("asked"),
-        "link_sent_bits_per_s": link.get("sent"),
-        "link_received_bits_per_s": link.get("received"),
-    }
-    if count is None:
-        return fields
-    return fields | {
-        "net_sent_bytes": count.sent_bytes,
-        "net_received_bytes": count.received_bytes,
-        "packets_sent": count.packets_sent,
-        "packets_received": count.packets_received,
-        "network_counted_by": count.counted_by,
-    }
-
-
-def _node_usage(
-    name: str,
-    facts: Facts,
-    every: list[Row],
-    workers: tuple[WorkerTotals, ...],
-    network: Row,
-) -> NodeUsage:
-    phases = {row["phase"] for row in every}
-    phase = "training" if "training" in phases else "mixed"  # too short for a whole sample
-    rows = [row for row in every if row["phase"] == phase]
-    usage = NodeUsage(
-        name=name,
-        seats=tuple(facts.seats[name]),
-        **network,
-        device_busy_percent=_device_busy_percent(facts.seats[name], workers),
-    )
-    if not rows:
-        return usage
-    cpu = [row["cpu_percent"] for row in rows]
-    memory = [row["memory_bytes"] for row in rows]
-    mean = sum(cpu) / len(cpu)
-    return replace(
-        usage,
-        cpu_percent_mean=mean,
-        cpu_percent_peak=max(cpu),
-        cpu_node_percent_mean=mean / facts.num_cores[name],
-        cpu_node_percent_peak=max(cpu) / facts.num_cores[name],
-        memory_mean_bytes=round(sum(memory) / len(memory)),
-        memory_peak_bytes=max(memory),
-        disk_read_bytes=_growth(every, phase, "disk_read_bytes"),
-        disk_written_bytes=_growth(every, phase, "disk_written_bytes"),
-        device_busy_percent=usage.device_busy_percent,
-    )
-
-
-def _growth(rows: list[Row], phase: str, key: str) -> int | None:
-    """How much a counter grew in one phase; a row covers the time since the row before."""
-    covered = [(before[key], row[key]) for before, row in pairwise(rows) if row["phase"] == phase]
-    if not covered or any(value is None for pair in covered for value in pair):
-        return None
-    return sum(int(last) - int(first) for first, last in covered)
 
 
 def _rate(amount: float | None, train_s: float | None) -> float | None:
