@@ -19,13 +19,13 @@ from typing import Any, Final, final
 import torch
 from torch import Tensor
 
-from paceline.anatomy import dissect, examine, undrawn_model
+from paceline.anatomy import dissect, examine
 from paceline.clusters.base import Berth
 from paceline.comm.base import Finished
 from paceline.comm.line import SeatLine
 from paceline.compute.base import Compute
 from paceline.compute.real import Real
-from paceline.compute.replay import Replay, ReplayedUpdate
+from paceline.compute.replay import Replay
 from paceline.errors import Aborted, PeerLost, Problem, SpecError
 from paceline.evaluation import Evaluator
 from paceline.linux import own_pid
@@ -34,11 +34,10 @@ from paceline.measure.monitor import watch_node
 from paceline.measure.profile import Profile
 from paceline.measure.recorder import Recorder
 from paceline.measure.thread_usage import ThreadUsage
-from paceline.optim import Optimizer
-from paceline.replica import Replica
+from paceline.places import take_place
 from paceline.runs import RunDir, written_beside
 from paceline.spec import RunSpec
-from paceline.strategies.base import Member, Place
+from paceline.strategies.base import Member
 from paceline.workloads.base import Batch, Data, Unread
 from paceline.workloads.order import Order
 
@@ -90,7 +89,7 @@ def _work(berth: Berth, spec: RunSpec) -> None:
 def _serve(berth: Berth, spec: RunSpec) -> None:
     profile = _profile(berth, spec, count=_SERVED_IN_PROFILE)
     with _BUILDING:
-        place = _place(berth, spec, profile)
+        place = take_place(berth, spec, profile)
     berth.line.send("joined", pid=own_pid())
     counted: Mapping[str, Any] = {}
     usage = ThreadUsage()
@@ -124,42 +123,6 @@ def _profile(berth: Berth, spec: RunSpec, count: int) -> Profile | None:
     if not spec.record.profile or another_worker or beside_worker:
         return None
     return Profile(berth.seat.name, RunDir(berth.run_dir).profile, count=count)
-
-
-def _place(berth: Berth, spec: RunSpec, profile: Profile | None = None) -> Place:
-    """Make the model, the same in every process, and take the seat in the strategy."""
-    torch.manual_seed(spec.seed)
-    assert spec.optimizer is not None
-    optimizer: Optimizer = spec.optimizer.for_workers(spec.num_workers)
-    if spec.is_replayed and berth.seat.role == "worker":
-        optimizer = ReplayedUpdate(update_s=spec.dilation * spec.rates().update_s)
-    seats = spec.seats()
-    nodes = {seat.node for seat in seats}
-    return Place(
-        rank=berth.seat.index,
-        num_workers=spec.num_workers,
-        num_servers=spec.strategy.num_servers,
-        replica=_replica(spec),
-        optimizer=optimizer,
-        checks_gradients=not spec.is_replayed,
-        most_steps=spec.steps,
-        host=berth.host if len(nodes) == 1 else None,
-        nodes=tuple(seat.node for seat in seats if seat.role == "worker"),
-        own_node=berth.host,
-        open_channel=berth.open_channel,
-        address=berth.address,
-        profiled=iter if profile is None else profile.over,
-    )
-
-
-def _replica(spec: RunSpec) -> Replica:
-    dtype, whole_table = getattr(torch, spec.dtype), not spec.strategy.moves_rows
-    if not spec.is_replayed:
-        return Replica(spec.workload.model(), dtype, whole_table=whole_table)
-    # Nothing is learnt from them, and drawing the values of a large model takes seconds.
-    replica = Replica(undrawn_model(spec.workload), dtype, whole_table=whole_table)
-    replica.parameters.zero_()
-    return replica
 
 
 @final
@@ -203,7 +166,7 @@ class Worker:
         self.order = spec.order_of(len(self.train_data))
         self.limits = Limits.of(spec, self.order)
         with _BUILDING:
-            place = _place(berth, spec)
+            place = take_place(berth, spec)
             # Workers start alike, but what they draw while training must differ.
             torch.manual_seed(spec.seed + 1 + self.rank)
         self.place = place

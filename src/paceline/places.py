@@ -1,0 +1,50 @@
+"""A seat's place in the strategy: the model it starts with, and whom it shares what with."""
+
+from __future__ import annotations
+
+import torch
+
+from paceline.anatomy import undrawn_model
+from paceline.clusters.base import Berth
+from paceline.compute.replay import ReplayedUpdate
+from paceline.measure.profile import Profile
+from paceline.optim import Optimizer
+from paceline.replica import Replica
+from paceline.spec import RunSpec
+from paceline.strategies.base import Place
+
+
+def take_place(berth: Berth, spec: RunSpec, profile: Profile | None = None) -> Place:
+    """Make the model, the same in every process, and take the seat in the strategy."""
+    torch.manual_seed(spec.seed)
+    assert spec.optimizer is not None
+    optimizer: Optimizer = spec.optimizer.for_workers(spec.num_workers)
+    if spec.is_replayed and berth.seat.role == "worker":
+        optimizer = ReplayedUpdate(update_s=spec.dilation * spec.rates().update_s)
+    seats = spec.seats()
+    nodes = {seat.node for seat in seats}
+    return Place(
+        rank=berth.seat.index,
+        num_workers=spec.num_workers,
+        num_servers=spec.strategy.num_servers,
+        replica=_replica(spec),
+        optimizer=optimizer,
+        checks_gradients=not spec.is_replayed,
+        most_steps=spec.steps,
+        host=berth.host if len(nodes) == 1 else None,
+        nodes=tuple(seat.node for seat in seats if seat.role == "worker"),
+        own_node=berth.host,
+        open_channel=berth.open_channel,
+        address=berth.address,
+        profiled=iter if profile is None else profile.over,
+    )
+
+
+def _replica(spec: RunSpec) -> Replica:
+    dtype, whole_table = getattr(torch, spec.dtype), not spec.strategy.moves_rows
+    if not spec.is_replayed:
+        return Replica(spec.workload.model(), dtype, whole_table=whole_table)
+    # Nothing is learnt from them, and drawing the values of a large model takes seconds.
+    replica = Replica(undrawn_model(spec.workload), dtype, whole_table=whole_table)
+    replica.parameters.zero_()
+    return replica
