@@ -13,6 +13,7 @@ import tempfile
 
 import paceline
 from paceline.optim import Optimizer, Sgd
+from paceline.schedules import Cosine
 from paceline.workloads.base import Workload
 from paceline.workloads.mnist import LenetMnist, LogisticMnist
 
@@ -27,11 +28,11 @@ CASES: tuple[tuple[str, Workload, int, int, Optimizer, float], ...] = (
         0.90,
     ),
     (
-        "lenet-mnist, batch 64, 6 epochs, lr 0.01, momentum 0.9",
+        "lenet-mnist, batch 64, 8 epochs, lr 0.02 along a cosine, momentum 0.9",
         LenetMnist(subset="full"),
         64,
-        6,
-        Sgd(lr=0.01, momentum=0.9),
+        8,
+        Sgd(lr=0.02, momentum=0.9, schedule=Cosine(end_step=8 * (60_000 // 64))),
         0.988,
     ),
 )
