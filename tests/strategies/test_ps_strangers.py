@@ -42,7 +42,7 @@ def spec_of(**how: bool) -> paceline.RunSpec:
         strategy=PsSync(),
         cluster=Local(transport="zmq-tcp", **how),
         num_workers=2,
-        worker_steps=800,
+        worker_steps=3000,  # some seconds: time enough for strangers to come
         record=QUIET,
     )
 
@@ -56,7 +56,14 @@ def ports_of_seats() -> Iterator[int]:
 
 
 def knock(port: int) -> None:
-    """Send frames that are not of the run, then bytes that are not even ZeroMQ's."""
+    """Send bytes that are not even ZeroMQ's, then frames that are not of the run.
+
+    In this order, since a socket of ZeroMQ's that was not let in lingers, and the run goes on.
+    """
+    too_long = b"\x02" + struct.pack(">Q", 1 << 62)
+    for words in (b"\x16\x03\x01 not even ZeroMQ" * 10, GREETING + READY + too_long):
+        with socket.create_connection(("127.0.0.1", port), timeout=10) as raw:
+            raw.sendall(words)
     with zmq.Context() as context, context.socket(zmq.PUSH) as stranger:
         stranger.setsockopt(zmq.LINGER, 1000)
         stranger.setsockopt(zmq.SNDTIMEO, 1000)
@@ -66,10 +73,6 @@ def knock(port: int) -> None:
                 stranger.send_multipart(parts)
             except zmq.Again:  # it was not let in
                 break
-    too_long = b"\x02" + struct.pack(">Q", 1 << 62)
-    for words in (b"\x16\x03\x01 not even ZeroMQ" * 10, GREETING + READY + too_long):
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as raw:
-            raw.sendall(words)
 
 
 @pytest.mark.parametrize("encrypt", [False, True], ids=["plain", "encrypted"])
