@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from paceline.replica import Replica
-from paceline.rows import Rows
+from paceline.rows import Rows, distinct
 from paceline.workloads.nets.logistic import SparseLogistic
 
 POSITIONS = torch.tensor([[0, 2, 2], [1, 0, 4], [3, 3, 3]])
@@ -82,3 +82,47 @@ def test_a_table_held_whole_is_a_parameter_and_gives_the_same():
     assert gradient.count_nonzero() == 3
     assert set(held.state()) == {"bias", "rows"}
     torch.testing.assert_close(held.state()["rows"][touched], values)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("scale", [1.0, 1000.0])
+def test_the_gradients_of_a_sparse_logistic_model_are_back_propagations(dtype, scale):
+    labels = torch.tensor([1.0, 0.0, 1.0], dtype=dtype)
+    values = (scale * window(1).detach()).to(dtype)
+    models = [SparseLogistic(100).to(dtype) for _ in range(2)]
+    for model in models:
+        model.bias.data.fill_(0.25)
+        model.bias.grad = torch.zeros(1, dtype=dtype)
+        model.weights.window = values.clone().requires_grad_()
+    ours, theirs = models
+    expected = functional.binary_cross_entropy_with_logits(theirs(POSITIONS), labels)
+    expected.backward()
+    assert ours.gradients(POSITIONS, labels) == pytest.approx(expected.item())
+    torch.testing.assert_close(ours.weights.window.grad, theirs.weights.window.grad)
+    torch.testing.assert_close(ours.bias.grad, theirs.bias.grad)
+
+
+def test_gradients_of_a_table_that_is_a_parameter_are_left_to_back_propagation():
+    model = SparseLogistic(100)
+    model.weights.hold_all()
+    model.bias.grad = torch.zeros(1)
+    assert model.gradients(POSITIONS, torch.ones(3)) is None
+
+
+@pytest.mark.parametrize(
+    "rows",
+    [
+        torch.tensor([[7, 3, 7], [3, 0, 2**40]]),
+        torch.tensor([5]),
+        torch.tensor([], dtype=torch.int64),
+        torch.tensor([2**62, 1, 2**62]),
+        torch.tensor([-1, 4, -1]),
+        torch.randint(50, (300,), generator=torch.Generator().manual_seed(0)),
+    ],
+    ids=["two dimensions", "one", "none", "too large for a word", "negative", "many alike"],
+)
+def test_distinct_rows_are_torchs(rows: Tensor):
+    found, positions = distinct(rows)
+    expected_found, expected_positions = torch.unique(rows, return_inverse=True)
+    assert torch.equal(found, expected_found)
+    assert torch.equal(positions, expected_positions)

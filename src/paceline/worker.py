@@ -192,7 +192,9 @@ class Worker:
         spec, member, replica = self.spec, self.member, self.replica
         ready = member.ready if member.overlaps else None
         if not spec.is_replayed:
-            return Real(spec.workload.loss, replica, ready, member.wrap(replica.model))
+            formula = None if spec.strategy.needs_autograd else spec.workload.gradients
+            model = member.wrap(replica.model)
+            return Real(spec.workload.loss, replica, ready, model, formula=formula)
         if replica.table is not None:
             reason = "which rows of its table a batch touches follows from data: use real compute"
             raise SpecError([Problem("workload", spec.workload.name, reason)])

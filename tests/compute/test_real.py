@@ -91,3 +91,21 @@ def test_a_diverged_loss_is_given_as_it_is(model: nn.Module):
     replica = Replica(model)
     replica.parameters.fill_(float("nan"))
     assert torch.tensor(Real(cross_entropy, replica, None).gradients(BATCH)).isnan()
+
+
+def test_a_formula_takes_the_place_of_back_propagation_and_tells_of_each_parameter(
+    model: nn.Module,
+):
+    replica, told = Replica(model), list[nn.Parameter]()
+
+    def formula(own: nn.Module, batch: object) -> float:
+        assert own is model
+        for parameter in own.parameters():
+            parameter.grad += 2.0
+        return 0.5
+
+    compute = Real(cross_entropy, replica, told.append, formula=formula)
+    for _ in range(2):
+        assert compute.gradients(BATCH) == 0.5
+        assert replica.gradients.eq(2.0).all()
+    assert told == 2 * list(replica.places)

@@ -132,6 +132,14 @@ class Workload(Description, ABC):
         inputs, classes = batch
         return functional.cross_entropy(model(inputs), classes)
 
+    def gradients(self, model: nn.Module, batch: Batch) -> float | None:
+        """Compute the loss and its gradients where they are a short formula; None: they are not.
+
+        Adds to each parameter's `.grad` what back-propagation of `loss` would, in less time.
+        """
+        del model, batch
+        return None
+
     def metrics(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """Compute means over a test batch; `accuracy` is the one that targets refer to.
 

@@ -119,6 +119,8 @@ class Resnet20Cifar10(Cifar10):
     default_optimizer: ClassVar[Optimizer] = Sgd(lr=0.05, momentum=0.9, weight_decay=1e-4)
     default_batch: ClassVar[int] = 128
 
+    channels_last: bool = True
+
     @property
     def name(self) -> str:
         return "resnet20-cifar10"

@@ -37,6 +37,7 @@ class ImageFolder(ImageWorkload):
     folder: Path | None = None
     net: Literal["alexnet", "vgg16", "vgg19", "resnet50", "resnet152", "resnet20"] = "resnet50"
     image_size: Annotated[int, Ge(32)] = 224
+    channels_last: bool = True
     test_share: Annotated[float, Gt(0), Lt(1)] = 0.1
     """How many of the pictures are kept for tests, where there is no folder for those."""
     load_threads: Count = 2

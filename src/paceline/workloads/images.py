@@ -23,8 +23,9 @@ class ImageWorkload(Workload, ABC):
     """Pixels on a side, as the network sees them; pictures of another size are resized."""
     augment: bool = True
     """Whether training pictures are cut and mirrored at random."""
-    channels_last: bool = True
-    """Whether the channels of a pixel lie side by side in memory."""
+    channels_last: bool = False
+    """Whether the channels of a pixel lie side by side in memory: faster where pictures are large,
+    or a network was made for small ones."""
 
     @property
     def test_batch(self) -> int:

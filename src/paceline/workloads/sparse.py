@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 from paceline.description import Bytes, Count
 from paceline.errors import DataError
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
     from paceline.workloads.data.sparse.rowset import RowSet
+    from paceline.workloads.nets.logistic import SparseLogistic
 
 
 class SparseLogisticFiles(Workload, ABC):
@@ -114,6 +115,10 @@ class SparseLogisticFiles(Workload, ABC):
         logits = model(positions, *values)
         total = functional.binary_cross_entropy_with_logits(logits, labels, reduction="sum")
         return total / max(1, len(labels))  # of a batch whose rows were all bad, nothing
+
+    def gradients(self, model: nn.Module, batch: Batch) -> float | None:
+        _, positions, labels, *values = batch
+        return None if values else cast("SparseLogistic", model).gradients(positions, labels)
 
     def metrics(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         from torch.nn import functional

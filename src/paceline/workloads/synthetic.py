@@ -95,14 +95,22 @@ class Synthetic(Workload):
             return super().loss(model, batch)
         from torch.nn import functional
 
-        _, positions, values, labels = batch
-        return functional.binary_cross_entropy_with_logits(model(positions, values), labels)
+        _, positions, labels = batch
+        return functional.binary_cross_entropy_with_logits(model(positions), labels)
+
+    def gradients(self, model: nn.Module, batch: Batch) -> float | None:
+        from paceline.workloads.nets.logistic import SparseLogistic
+
+        if not isinstance(model, SparseLogistic):
+            return None
+        _, positions, labels = batch
+        return model.gradients(positions, labels)
 
     def metrics(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         if not self.features:
             return super().metrics(model, batch)
-        _, positions, values, labels = batch
-        right = (model(positions, values) > 0) == (labels > 0.5)
+        _, positions, labels = batch
+        right = (model(positions) > 0) == (labels > 0.5)
         return {"accuracy": right.double().mean(), "loss": self.loss(model, batch)}
 
 
@@ -123,19 +131,16 @@ class _SparseRows(Data):
         self.features = torch.randint(workload.features, shape, generator=generator)
         odd = (self.features % 2).double().mean(1)
         self.labels = (odd > 0.5).to(dtype)
-        self.values = torch.ones(1, dtype=dtype)
         self.origin = f"generated rows ({num_rows:,})"
 
     def __len__(self) -> int:
         return len(self.labels)
 
     def take(self, rows: Tensor) -> Batch:
-        import torch
+        from paceline.rows import distinct
 
-        features = self.features.index_select(0, rows)
-        touched, positions = torch.unique(features, return_inverse=True)
-        values = self.values.expand(features.shape)
-        return touched, positions, values, self.labels.index_select(0, rows)
+        touched, positions = distinct(self.features.index_select(0, rows))
+        return touched, positions, self.labels.index_select(0, rows)
 
     def touched(self, batch: Batch) -> Tensor | None:
         return batch[0]

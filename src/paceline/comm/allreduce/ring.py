@@ -17,7 +17,8 @@ from collections import deque
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, final
 
-from paceline.comm.allreduce.base import AllReduce, slice_of
+from paceline.comm.allreduce.base import AllReduce, numpys_dtypes, slice_of
+from paceline.comm.allreduce.small_ring import MOST_CHUNK_BYTES, SmallRing, different_tensors
 from paceline.comm.base import Channel
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ SEGMENT_BYTES: Final = 1 << 19
 # How many more segments a rank may have sent than received. Fewer than a channel lets wait for a
 # slow receiver, so that not all ranks can wait for room at once.
 WINDOW: Final = 8
+# For so many small tensors everything is kept prepared.
+_MOST_PREPARED: Final = 16
 
 
 @final
@@ -38,12 +41,35 @@ class RingAllReduce(AllReduce):
         super().__init__(rank, len(names))
         self._channel = channel
         self._next = names[(rank + 1) % len(names)]
+        self._small_dtypes = numpys_dtypes()
+        self._prepared: dict[int, SmallRing] = {}
 
     def _reduce(self, values: Tensor, divisor: int) -> None:
-        for _ in self.communications(values, divisor):
-            pass
+        if (small := self._small(values)) is not None:
+            small.reduce(divisor)
+        else:
+            for _ in self.communications(values, divisor):
+                pass
         self.sent_bytes = self._channel.sent_bytes
         self.received_bytes = self._channel.received_bytes
+
+    def _small(self, values: Tensor) -> SmallRing | None:
+        """Give what is prepared for a tensor, if it is a small one."""
+        prepared = self._prepared.get(id(values))
+        if prepared is not None:  # it holds the tensor, so no other has its id
+            return prepared
+        is_small = values.nbytes <= MOST_CHUNK_BYTES * self.num_ranks
+        if (
+            not is_small
+            or values.numel() < self.num_ranks
+            or values.dtype not in self._small_dtypes
+        ):
+            return None
+        if len(self._prepared) == _MOST_PREPARED:
+            self._prepared.clear()
+        small = SmallRing(values, self.rank, self.num_ranks, channel=self._channel, to=self._next)
+        self._prepared[id(values)] = small
+        return small
 
     def communications(self, values: Tensor, divisor: int) -> Iterator[tuple[int, int]]:
         """Reduce, communication by communication; yields which chunk was passed on, which came."""
@@ -70,12 +96,10 @@ class RingAllReduce(AllReduce):
         outgoing.send_all()
 
     def _receive(self, segment: Tensor) -> Tensor:
-        received = self._channel.receive().values
+        message = self._channel.receive()
+        received = message.values
         if received.shape != segment.shape or received.dtype != segment.dtype:
-            raise ValueError(
-                f"ranks reduce different tensors: {tuple(received.shape)} of {received.dtype} "
-                f"came, {tuple(segment.shape)} of {segment.dtype} is wanted"
-            )
+            raise different_tensors(message, tuple(segment.shape), str(segment.dtype))
         return received
 
 

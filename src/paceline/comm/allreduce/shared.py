@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
 
-from paceline.comm.allreduce.base import AllReduce, slice_of
+from paceline.comm.allreduce.base import AllReduce, numpys_dtypes, slice_of
 from paceline.comm.patience import Patience
 from paceline.comm.shared import Host, tensor_in
 from paceline.linux import Futex
@@ -51,7 +51,7 @@ class SharedAllReduce(AllReduce):
         self._room: list[Tensor] = []
         self._parity = 0
         self._small: _Small | None = None
-        self._small_dtypes = _numpys_dtypes()
+        self._small_dtypes = numpys_dtypes()
 
     def _open(self) -> None:
         """Map the others' arenas: each sizes its own when it is made."""
@@ -162,12 +162,6 @@ class _Small:
                 np.add(own, other, out=own)
             if divisor > 1:
                 np.divide(own, divisor, out=own)
-
-
-def _numpys_dtypes() -> frozenset[torch.dtype]:
-    import torch
-
-    return frozenset({torch.float16, torch.float32, torch.float64, torch.int64})
 
 
 def _add_up(total: Tensor, others: list[Tensor], divisor: int) -> None:

@@ -181,10 +181,12 @@ class Average(Application):
         """Average the rows' gradients too, a row that several workers touched summed once."""
         import torch
 
+        from paceline.rows import distinct
+
         touched = [arrival for _, arrival in sorted(self._touched.items())]
         self._touched = {}
         named = torch.cat([arrival.rows for arrival in touched if arrival.rows is not None])
-        rows, positions = torch.unique(named, return_inverse=True)
+        rows, positions = distinct(named)
         values = [arrival.row_gradients for arrival in touched]
         gradients = torch.cat([each for each in values if each is not None])
         total = gradients.new_zeros(len(rows), gradients.shape[1])

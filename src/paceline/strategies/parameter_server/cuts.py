@@ -36,9 +36,9 @@ def chunks_of(part: slice, server: int, values_per_chunk: int) -> list[Chunk]:
 
 def stops_of(rows: Tensor, num_rows: int, num_servers: int) -> list[int]:
     """Say where, among ascending row numbers, those of each server's part end."""
-    import torch
-
     if num_servers == 1:
         return [rows.numel()]
+    import torch
+
     ends = [server_part(num_rows, num_servers, each).stop for each in range(num_servers)]
     return [int(stop) for stop in torch.searchsorted(rows, torch.tensor(ends))]

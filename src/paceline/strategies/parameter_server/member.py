@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from collections.abc import Mapping
 from time import monotonic_ns
@@ -57,7 +56,7 @@ class PsMember(Member):
         if self._checks and not are_finite(self._gradients):
             flags |= REFUSED
         touched = self._touched()
-        if touched is not None and not math.isfinite(touched.gradients.sum().item()):
+        if touched is not None and not are_finite(touched.gradients.numpy().reshape(-1)):
             flags |= REFUSED
         self._num_refused += bool(flags & REFUSED)
         answer = self._link.exchange(flags, touched)

@@ -355,7 +355,8 @@ class SharedServerLink(ServerLink):
         words, mine = self._words[worker], self._mine
         mine_only = slice(words[mine + _ROWS_START], words[mine + _ROWS_STOP])
         rows, gradients = self._row_areas[worker]
-        return rows[mine_only] - self._layout.rows.start, gradients[mine_only]
+        first, mine_rows = self._layout.rows.start, rows[mine_only]
+        return mine_rows - first if first else mine_rows, gradients[mine_only]
 
     def answer_rows(self, worker: int, values: Tensor, version: int) -> None:
         del worker, values, version

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from paceline.rows import distinct
 from paceline.workloads.base import Batch, Data
 from paceline.workloads.data.sparse.examples import Array, Examples
 from paceline.workloads.data.sparse.features import numbered
@@ -42,7 +43,7 @@ class Batcher:
         if self._hashed_to is not None:
             features = numbered(features, self._hashed_to)
         wanted = torch.from_numpy(features.astype(np.int64))
-        touched, positions = torch.unique(wanted, return_inverse=True)
+        touched, positions = distinct(wanted)
         batch = [touched, positions, self._tensor(examples.labels)]
         if examples.starts is not None and examples.values is not None:
             batch += [self._tensor(examples.values), torch.from_numpy(examples.starts)]
