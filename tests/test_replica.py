@@ -151,3 +151,18 @@ def test_the_table_sums_weighted_rows_and_leaves_their_gradients_in_the_window()
     assert summed.tolist() == [[21.0, 42.0], [10.0, 20.0]]
     summed.sum().backward()
     assert table.window.grad.tolist() == [[1.0, 1.0], [3.0, 3.0]]
+
+
+def test_what_is_let_go_keeps_its_sizes_and_takes_no_memory():
+    replica = Replica(nn.Linear(3, 2), torch.float64)
+    replica.let_go()
+    assert (replica.parameters.numel(), replica.parameters.dtype) == (8, torch.float64)
+    assert replica.num_bytes == 64
+    assert all(each.numel() == 0 and each.grad is None for each in replica.places)
+
+
+@pytest.mark.parametrize("count", [0, 1, 1001])
+def test_gradients_begin_as_zeros_where_the_processor_likes_vectors_to_begin(count: int):
+    gradients = Replica(nn.ParameterList([torch.ones(count)])).gradients
+    assert gradients.tolist() == [0.0] * count
+    assert count == 0 or gradients.data_ptr() % 64 == 0

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import final
+from typing import Final, final
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from paceline.errors import Problem, SpecError
 from paceline.rows import Rows
+
+# As torch aligns its own memory.
+_ALIGNED_BYTES: Final = 64
 
 
 @final
@@ -47,7 +51,7 @@ class Replica:
             start += parameter.numel()
         self.move_to(
             parameters=torch.empty(num_values, dtype=dtype),
-            gradients=torch.zeros(num_values, dtype=dtype),
+            gradients=_untouched_zeros(num_values, dtype),
         )
 
     def bringer(self, pull: Callable[[Tensor], None]) -> Callable[[Tensor], None]:
@@ -88,6 +92,13 @@ class Replica:
         for parameter, place in self.places.items():
             self._move(parameter, place)
 
+    def let_go(self) -> None:
+        """Give the memory back; only sizes and types are left."""
+        self.parameters = torch.empty_like(self.parameters, device="meta")
+        self.gradients = torch.empty_like(self.gradients, device="meta")
+        for parameter in self.places:
+            parameter.grad, parameter.data = None, parameter.data.new_empty(0)
+
     def _move(self, parameter: nn.Parameter, place: slice) -> None:
         """Make a parameter and its gradient views of the two vectors, strides kept."""
         # Strides are kept where they leave no gaps; a parameter cut out of another gets its own.
@@ -96,6 +107,13 @@ class Replica:
         values.copy_(parameter.data)
         parameter.data = values
         parameter.grad = self.gradients[place].as_strided(*layout)
+
+
+def _untouched_zeros(num_values: int, dtype: torch.dtype) -> Tensor:
+    """Zeros that take no memory before somebody writes: a server, for one, needs no gradients."""
+    room = np.zeros(num_values * dtype.itemsize + _ALIGNED_BYTES, np.uint8)
+    start = -room.ctypes.data % _ALIGNED_BYTES
+    return torch.from_numpy(room[start : start + num_values * dtype.itemsize]).view(dtype)
 
 
 def _check(model: nn.Module) -> None:

@@ -6,7 +6,14 @@ from abc import ABC, abstractmethod
 from time import monotonic_ns
 from typing import TYPE_CHECKING, final
 
-from paceline.strategies.parameter_server.link import LAST, REFUSED, RELEASE, WAIT, Arrival
+from paceline.strategies.parameter_server.link import (
+    LAST,
+    LEAVE,
+    REFUSED,
+    RELEASE,
+    WAIT,
+    Arrival,
+)
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -104,13 +111,16 @@ class Average(Application):
 
     A chunk's new parameters leave as soon as its gradients are in, while later chunks still
     arrive. A push that comes when the update has its gradients is too late: it is dropped, and
-    answered with the parameters of that update.
+    answered with the parameters of that update. So is one that waits for gradients which nobody is
+    left to bring: of several servers each may have dropped another's last one.
     """
 
-    def __init__(self, keep: Keep, needed: int, most_steps: int | None) -> None:
+    def __init__(self, keep: Keep, needed: int, num_workers: int, most_steps: int | None) -> None:
         self.keep = keep
         self._needed = needed
+        self._num_there = num_workers
         self._most_steps = most_steps
+        self._is_over = False
         self._members: list[int] = []
         self._arrived_ns: list[int] = []
         self._late: set[int] = set()
@@ -144,7 +154,8 @@ class Average(Application):
             self._stops = True
         if flags & REFUSED:
             self.keep.tally.refused += 1
-        if len(self._members) == self._needed or arrival.version < self.keep.version:
+        is_full = len(self._members) == self._needed
+        if is_full or self._is_over or arrival.version < self.keep.version:
             self._late.add(worker)
             self.keep.tally.dropped += 1
             return
@@ -199,6 +210,7 @@ class Average(Application):
         self._note_arrivals()
         if self._most_steps is not None and keep.version >= self._most_steps:
             self._stops = True
+        self._is_over = self._stops
         self._members, self._arrived_ns = [], []
         self._num_open = len(keep.chunks)
         self._is_closed = [False] * len(keep.chunks)
@@ -220,4 +232,21 @@ class Average(Application):
             self.keep.answer(arrival.worker, arrival.chunk, LAST if self._stops else 0)
 
     def pull(self, arrival: Arrival) -> None:
+        if arrival.flags & LEAVE and arrival.chunk.index == 0:
+            self._num_there -= 1
+            if self._num_there < self._needed:
+                self._end()
         self.keep.answer(arrival.worker, arrival.chunk, LAST if self._stops else 0)
+
+    def _end(self) -> None:
+        """Nobody is left to complete the update: drop what came for it, and let its workers go."""
+        self._is_over = self._stops = True
+        self.keep.tally.dropped += len(self._members)
+        self._late.update(self._members)
+        self._members, self._arrived_ns, self._touched = [], [], {}
+        for chunk, gradients in zip(self.keep.chunks, self._gradients, strict=True):
+            waiting = [*gradients, *self._too_late[chunk.index]]
+            gradients.clear()
+            self._too_late[chunk.index] = []
+            for worker in waiting:
+                self.keep.answer(worker, chunk, LAST)

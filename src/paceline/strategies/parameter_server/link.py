@@ -31,6 +31,8 @@ RELEASE: Final = 16
 """Reply: nobody asked; a worker that had to wait may go on."""
 ROWS: Final = 32
 """Push: rows of the table, or their gradients. Alone: their values are wanted."""
+LEAVE: Final = 128
+"""Push, along with `PULL`: the worker makes no more steps."""
 
 
 class Arrival(NamedTuple):

@@ -10,7 +10,15 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 from paceline.finite import are_finite
 from paceline.strategies.base import Member, Place
 from paceline.strategies.parameter_server.cuts import Chunk, chunks_of, server_part
-from paceline.strategies.parameter_server.link import LAST, PULL, REFUSED, WAIT, Touched, WorkerLink
+from paceline.strategies.parameter_server.link import (
+    LAST,
+    LEAVE,
+    PULL,
+    REFUSED,
+    WAIT,
+    Touched,
+    WorkerLink,
+)
 from paceline.strategies.parameter_server.messages import MessageWorkerLink
 from paceline.strategies.parameter_server.rules import Rules
 from paceline.strategies.parameter_server.shared import SharedWorkerLink
@@ -34,6 +42,8 @@ class PsMember(Member):
         self.fetches_ahead = prefetch and place.host is None
         self.starts = place.rank < rules.num_starters(place.num_workers, place.most_steps)
         self.global_steps: int = 0
+        # Where an update may be complete without us, it may also have to be without others.
+        self._takes_leave = rules.averaged is not None and rules.averaged < place.num_workers
         self._checks = place.checks_gradients
         self._num_refused = 0
         self._staleness: Counter[int] = Counter()
@@ -64,7 +74,10 @@ class PsMember(Member):
             self._staleness[answer.staleness] += 1
         self.global_steps = answer.version
         self._must_wait = bool(answer.flags & WAIT)
-        return bool(answer.flags & LAST)
+        is_last = bool(answer.flags & LAST)
+        if is_last and self._takes_leave:
+            self._link.exchange(PULL | LEAVE)
+        return is_last
 
     def pull(self, rows: Tensor) -> None:
         assert self.replica.table is not None

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 WINDOW: Final = 8
 # With ROWS: these rows are part of a push; else their values are wanted.
-PUSHED: Final = 64
+PUSHED: Final = 64  # a bit that no flag of `link` has
 _FLAG_BITS: Final = 8
 _CHUNK_BITS: Final = 20
 

@@ -31,10 +31,13 @@ class Server:
             else SharedServerLink(place, place.host, chunks, exact=rules.admission.exact)
         )
         parameters = self._link.place_parameters(whole[part])
+        row_update = _row_update(place, self._link)
+        del whole
+        place.replica.let_go()  # a server has its own part, once, and no gradients
         keep = Keep(
             parameters,
             update=Update(place.optimizer, parameters),
-            row_update=_row_update(place, self._link),
+            row_update=row_update,
             chunks=chunks,
             link=self._link,
         )
@@ -47,7 +50,7 @@ class Server:
         self.application: Application = (
             Each(keep, rules.admission, place.num_workers, most_steps)
             if rules.averaged is None
-            else Average(keep, rules.averaged, most_steps)
+            else Average(keep, rules.averaged, place.num_workers, most_steps)
         )
 
     def run(self) -> dict[str, Any]:
