@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 # A chunk travels in segments, each added and passed on while the next is on its way.
-SEGMENT_BYTES: Final = 1 << 19
+SEGMENT_BYTES: Final = 1 << 20
 # How many more segments a rank may have sent than received. Fewer than a channel lets wait for a
 # slow receiver, so that not all ranks can wait for room at once.
 WINDOW: Final = 8
