@@ -2,6 +2,7 @@
 
     python benchmarks/speed_ups.py [--networks resnet50,vgg16] [--links 2gbit,10gbit]
         [--strategies ring,ps-sync,ps-async] [--workers 1,2,3,4,5,6] [--budget 4] [--seconds 15]
+    python benchmarks/speed_ups.py --stored runs/study-ps-vs-ring-full
 
 Every network is replayed at a K80's rates on an emulated cluster, servers on nodes of their own,
 plain SGD. Time is slowed as far as it takes for all links together to carry no more than `--budget`
@@ -10,14 +11,18 @@ are the steps between a worker's first row and its last but one: the first step 
 the last one compares parameters. Printed are images a second, measured over predicted, and the
 speed-up over one worker alone, measured and predicted. For `ps-async` the prediction is of workers
 in step with each other; once they have spread they may be quicker, up to the bound printed.
+
+With `--stored` nothing is run: the finished runs of the study `ps-vs-ring` are held against the
+closed form in the same way, at whatever links, workers and dilation they were made.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
 
 import polars
@@ -34,6 +39,7 @@ from paceline.closed_form import (
 from paceline.description import parse_rate
 from paceline.runs import RunDir
 from paceline.spec import RunSpec
+from paceline.stored import StoredRun
 
 NETWORKS = ("alexnet", "vgg16", "resnet50", "resnet152")
 STRATEGIES = ("ring", "ps-sync", "ps-async")
@@ -86,6 +92,7 @@ class Case:
         )
 
 
+@functools.cache
 def step_of(network: str) -> Step:
     """A network's step without any exchange."""
     spec = RunSpec.from_table({"workload": f"{network}-cifar10", "device": DEVICE, "batch": BATCH})
@@ -117,41 +124,65 @@ def bound_per_s(case: Case, step: Step) -> float:
     return ps_async_steps_per_s(step, link, case.num_workers, separate=True, spread=True)
 
 
-def measured_per_s(result: paceline.Result) -> float:
-    """The same as the rows have it: from a worker's first row to its last but one."""
-    rows = polars.read_parquet(RunDir(Path(result.run)).steps)
+@dataclass(frozen=True)
+class Measured:
+    """What came of a case."""
+
+    per_s: float
+    """Worker steps a second of all workers together."""
+    dilation: float
+    host_limited: bool
+
+
+def measured(run: StoredRun) -> Measured:
+    """Read what a run made from its rows: a worker's first to its last but one."""
+    rows = polars.read_parquet(run.folder.steps)
     total = 0.0
-    for worker in result.workers:
+    for worker in run.result.workers:
         own = rows.filter(seat=worker.name).sort("time_s")[:-1]
         steps = own["worker_steps"][-1] - own["worker_steps"][0]
         total += steps / (own["time_s"][-1] - own["time_s"][0])
-    return total
+    return Measured(total, run.result.dilation, run.result.host_limited)
 
 
-def measure(case: Case, step: Step, budget_bits_per_s: float, seconds: float) -> float:
-    """Run a case and print it; returns worker steps a second."""
+def measure(case: Case, step: Step, budget_bits_per_s: float, seconds: float) -> Measured:
+    """Run a case."""
     dilation = case.dilation(budget_bits_per_s)
-    predicted = predicted_per_s(case, step)
-    cycle_s = dilation * case.num_workers / predicted
+    cycle_s = dilation * case.num_workers / predicted_per_s(case, step)
     worker_steps = max(LEAST_STEPS, min(MOST_STEPS, round(seconds / cycle_s)))
     with tempfile.TemporaryDirectory() as out:
         result = paceline.run(case.spec(dilation, worker_steps), out=out)
-        measured = measured_per_s(result)
-    ratio = measured / predicted
-    bound = bound_per_s(case, step)
-    is_within = ratio >= 1 - WITHIN and measured <= (1 + WITHIN) * bound
-    verdict = "met" if is_within else "MISSED"
+        return measured(StoredRun.read(RunDir(Path(result.run))))
+
+
+def stored(folder: Path) -> Iterator[tuple[Case, Measured]]:
+    """Give the finished runs of the study that replay a device, by network, link and workers."""
+    found: dict[Case, Measured] = {}
+    for each in sorted((folder / "runs").iterdir()):
+        run = StoredRun.read(RunDir(each))
+        if not run.is_finished or run.spec["device"] != DEVICE:
+            continue
+        network = run.result.workload.removesuffix("-cifar10")
+        link = f"{float(run.spec['cluster']['link']) / 1e9:g}gbit"
+        found[Case(network, run.result.strategy, run.result.num_workers, link)] = measured(run)
+    for case in sorted(found, key=astuple):
+        yield case, found[case]
+
+
+def tell(case: Case, step: Step, got: Measured) -> None:
+    predicted, bound = predicted_per_s(case, step), bound_per_s(case, step)
+    ratio = got.per_s / predicted
+    is_within = ratio >= 1 - WITHIN and got.per_s <= (1 + WITHIN) * bound
     spread = f", {BATCH * bound:.1f} if spread" if bound > predicted else ""
-    limited = ", host-limited" if result.host_limited else ""
+    limited = ", host-limited" if got.host_limited else ""
     print(
         f"{case.network:>9} {case.strategy:>8} {case.num_workers} x {case.link:>6}: "
-        f"{BATCH * measured:7.1f} images/s, {ratio:.3f} of the {BATCH * predicted:7.1f} "
+        f"{BATCH * got.per_s:7.1f} images/s, {ratio:.3f} of the {BATCH * predicted:7.1f} "
         f"predicted{spread}; "
-        f"speed-up {step.compute_s * measured:.2f} against {step.compute_s * predicted:.2f} "
-        f"(dilated {dilation:g}x, {worker_steps} steps{limited}): {verdict}",
+        f"speed-up {step.compute_s * got.per_s:.2f} against {step.compute_s * predicted:.2f} "
+        f"(dilated {got.dilation:g}x{limited}): {'met' if is_within else 'MISSED'}",
         flush=True,
     )
-    return measured
 
 
 def cases(arguments: argparse.Namespace) -> Iterator[Case]:
@@ -162,6 +193,12 @@ def cases(arguments: argparse.Namespace) -> Iterator[Case]:
                     yield Case(network, strategy, num_workers, link)
 
 
+def carried_out(arguments: argparse.Namespace) -> Iterator[tuple[Case, Measured]]:
+    for case in cases(arguments):
+        step = step_of(case.network)
+        yield case, measure(case, step, 1e9 * arguments.budget, arguments.seconds)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--networks", default=",".join(NETWORKS))
@@ -170,11 +207,12 @@ def main() -> None:
     parser.add_argument("--workers", default="1,2,3,4,5,6")
     parser.add_argument("--budget", type=float, default=4.0, help="Gbit/s of real traffic")
     parser.add_argument("--seconds", type=float, default=15.0, help="real seconds a run")
+    parser.add_argument("--stored", type=Path, help="the folder of a study that was carried out")
     arguments = parser.parse_args()
     rates: dict[Case, float] = {}
-    for case in cases(arguments):
-        step = step_of(case.network)
-        rates[case] = measure(case, step, 1e9 * arguments.budget, arguments.seconds)
+    for case, got in stored(arguments.stored) if arguments.stored else carried_out(arguments):
+        tell(case, step_of(case.network), got)
+        rates[case] = got.per_s
     for case, rate in rates.items():
         server = rates.get(Case(case.network, "ps-sync", case.num_workers, case.link))
         if case.strategy == "ring" and case.num_workers == 6 and server:

@@ -1,4 +1,4 @@
-"""The few kinds of chart that reports use, in one style and with one colour for each strategy.
+"""The few kinds of chart that reports use, in one style.
 
 Ink is `currentColor`: black in a file, and on a page whatever its text is, light, dark or printed.
 """
@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from paceline.exhibits import Column
+from paceline.palette import colours, dashes
 
 if TYPE_CHECKING:
     import altair
@@ -19,52 +20,12 @@ HEIGHT: Final = 300
 PANEL_WIDTH: Final = 290
 PANEL_HEIGHT: Final = 170
 
-# Okabe and Ito's palette, which colour-blind readers can tell apart; grey in the place of black,
-# which is not seen on a dark page.
-COLOURS: Final[Mapping[str, str]] = {
-    "single": "#8c8c8c",
-    "ps-async": "#e69f00",
-    "ps-sync": "#d55e00",
-    "ps-ssp": "#cc79a7",
-    "ring": "#0072b2",
-    "ddp": "#56b4e9",
-    "solo": "#009e73",
-}
-OTHERS: Final = ("#b5a800", "#7a5195", "#6b8e23", "#a0522d", "#2f8f9d")
-_DASHES: Final[Mapping[str, Sequence[int]]] = {
-    "single": (2, 2),
-    "ps-async": (8, 3),
-    "ps-sync": (1, 0),
-    "ps-ssp": (8, 3, 2, 3),
-    "ring": (1, 0),
-    "ddp": (5, 2),
-    "solo": (3, 3),
-}
 _INK: Final = "currentColor"
 _FONT: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif"
 # How much further than the longest bar the axis goes, so that its number has a place.
 _ROOM_FOR_TEXT: Final = 1.15
 # A line of fewer points shows them: of one point there would be nothing to see otherwise.
 _FEW_POINTS: Final = 40
-
-
-def colours(strategies: Mapping[str, str]) -> dict[str, str]:
-    """Give each side, by its label, its strategy's colour; several of one strategy get shades."""
-    unknown = dict.fromkeys(each for each in strategies.values() if each not in COLOURS)
-    own = dict(COLOURS) | {
-        name: OTHERS[number % len(OTHERS)] for number, name in enumerate(unknown)
-    }
-    found: dict[str, str] = {}
-    for strategy in dict.fromkeys(strategies.values()):
-        labels = [label for label, each in strategies.items() if each == strategy]
-        for number, label in enumerate(labels):
-            found[label] = _shade(own[strategy], number, len(labels))
-    return {label: found[label] for label in strategies}
-
-
-def dashes(strategies: Mapping[str, str]) -> dict[str, list[int]]:
-    """Give each side its strategy's dashes, which tell lines apart where colours do not."""
-    return {label: list(_DASHES.get(each, (1, 0))) for label, each in strategies.items()}
 
 
 def lines(
@@ -408,14 +369,3 @@ def _tip(alt: Any, shown: Column | str) -> Any:
 
 def _bars_height(num_bars: int) -> int:
     return 30 + 34 * num_bars
-
-
-def _shade(colour: str, number: int, count: int) -> str:
-    """Give shade `number` of `count` of a colour, from a little darker to much lighter."""
-    if count == 1:
-        return colour
-    position = number / (count - 1)
-    towards, amount = (0, 0.3 * (1 - 2 * position)) if position < 0.5 else (255, position - 0.5)
-    channels = [int(colour[start : start + 2], 16) for start in (1, 3, 5)]
-    mixed = [round(value + (towards - value) * amount) for value in channels]
-    return "#" + "".join(f"{value:02x}" for value in mixed)

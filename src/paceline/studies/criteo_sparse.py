@@ -10,6 +10,7 @@ from polars import col
 
 from paceline import curves, drawing
 from paceline.exhibits import Column, Figure, Table
+from paceline.palette import COLOURS, OTHERS
 from paceline.stored import StoredRun
 from paceline.studies import charts, criteo_claims
 from paceline.studies.base import Study
@@ -239,7 +240,7 @@ def profile(evidence: Evidence) -> Figure:
         for operator, ms in _operators(group, evidence).items()
     ]
     parts = dict.fromkeys(str(row["operator"]) for row in rows)
-    shades = (*drawing.COLOURS.values(), *drawing.OTHERS)
+    shades = (*COLOURS.values(), *OTHERS)
     colours = {part: shades[number % len(shades)] for number, part in enumerate(parts)}
     value = Column(name="ms", label="time of a step", unit="ms", form=".3f")
     sides = {"dense model": "ps-sync", "row-sparse": "ps-sync"}

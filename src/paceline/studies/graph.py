@@ -9,6 +9,7 @@ import polars
 
 from paceline import drawing
 from paceline.exhibits import Column, Figure
+from paceline.palette import COLOURS
 from paceline.stored import StoredRun
 from paceline.studies.charts import figure
 from paceline.studies.evidence import Untestable
@@ -60,7 +61,7 @@ def _draw(frame: polars.DataFrame) -> altair.TopLevelMixin:
     )
     data = alt.InlineData(values=frame.to_dicts())
     base = alt.Chart(data).encode(x=across, y=alt.Y("y", **axes))
-    dots = base.mark_circle(size=160, color=drawing.COLOURS["ring"])
+    dots = base.mark_circle(size=160, color=COLOURS["ring"])
     text = base.mark_text(dx=12, align="left", color="currentColor").encode(text="node:N")
     height = 46 * (frame["y"].n_unique() + 1)
     return drawing.styled(

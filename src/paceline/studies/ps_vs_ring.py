@@ -9,6 +9,7 @@ import polars
 
 from paceline import curves, drawing
 from paceline.exhibits import Column, Figure, Table
+from paceline.palette import COLOURS
 from paceline.stored import StoredRun
 from paceline.studies import charts, ring_claims
 from paceline.studies.base import Study
@@ -212,7 +213,7 @@ def _draw_ring(frame: polars.DataFrame) -> Any:
         x=alt.X("chunk:O", title="chunk", axis=alt.Axis(labelAngle=0)),
         y=alt.Y("worker:N", title=None),
     )
-    colours = alt.Scale(domain=[False, True], range=["#8c8c8c", drawing.COLOURS["ring"]])
+    colours = alt.Scale(domain=[False, True], range=["#8c8c8c", COLOURS["ring"]])
     cells = base.mark_rect(opacity=0.3).encode(
         color=alt.Color("full:N", scale=colours, legend=None)
     )
