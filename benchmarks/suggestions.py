@@ -22,7 +22,7 @@ from paceline.verdict.thresholds import THRESHOLDS, Thresholds
 from paceline.workloads.synthetic import Synthetic
 
 WITHIN = 0.2
-SECONDS = 5.0
+SECONDS = 10.0
 
 
 @dataclass(frozen=True)

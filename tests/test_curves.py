@@ -54,6 +54,19 @@ def test_counters_become_rates_node_by_node(tmp_path):
     assert frame["net_sent_bytes_per_s"].drop_nulls().to_list() == pytest.approx([1e6] * 18)
 
 
+def test_memory_does_not_fall_when_seats_leave(tmp_path):
+    run = made(tmp_path, seconds=10)
+    before = curves.usage(run)["memory_bytes"]
+    is_last = polars.col("time_s") == polars.col("time_s").max()
+    left = run.nodes.with_columns(
+        phase=polars.when(is_last).then(polars.lit("mixed")).otherwise("phase"),
+        memory_bytes=polars.when(is_last).then(0).otherwise("memory_bytes"),
+    )
+    left.write_parquet(run.folder.nodes)
+    del run.__dict__["nodes"]
+    assert curves.usage(run)["memory_bytes"].min() == before.min()
+
+
 def test_a_run_without_rows_has_empty_curves(tmp_path):
     run = made(tmp_path, num_rows=0, accuracy=None)
     for curve in (curves.loss, curves.rate, curves.usage, curves.metric):

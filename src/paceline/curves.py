@@ -90,8 +90,10 @@ def usage(run: StoredRun, most_points: int = MOST_POINTS) -> polars.DataFrame:
         f"{name}_per_s": col(name).cast(polars.Float64).diff().over("node") / elapsed
         for name in kept
     }
+    # In a sample that is not all training, seats may have left already, and their memory with them.
+    memory = polars.when(phase="training").then("memory_bytes").forward_fill().over("node")
     trained = (
-        rows.with_columns(**rates)
+        rows.with_columns(**rates, memory_bytes=polars.coalesce(memory, "memory_bytes"))
         # The clock stands still while others evaluate: such samples lie above one another.
         .filter(col("phase").is_in(["training", "mixed"]), (elapsed > 0) | elapsed.is_null())
     )

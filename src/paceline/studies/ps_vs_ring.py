@@ -27,7 +27,7 @@ TABLE_3_1: Final = {
 }
 WORKERS: Final = Column(name="num_workers", label="workers", form="d")
 RATE: Final = Column(name="images_per_s", label="images a second", form=",.1f")
-SPEED_UP: Final = Column(name="speed_up", label="speed-up over one worker", form=".2f")
+SPEED_UP: Final = Column(name="speed_up", label="speed-up over one worker alone", form=".2f")
 _NUM_RING: Final = 3
 
 
@@ -106,7 +106,7 @@ def rates(name: str, number: str, group: str, evidence: Evidence) -> Figure:
 
 
 def speed_ups(name: str, number: str, group: str, evidence: Evidence) -> Figure:
-    """Speed-up over one worker."""
+    """Speed-up over one worker alone, which exchanges nothing: the same for server and ring."""
     title = f"Speed-up over workers, {_kind(group)} (004, fig. {number})"
     return _over_workers(name, title, group, SPEED_UP, evidence)
 
@@ -232,7 +232,7 @@ def _over_workers(name: str, title: str, group: str, column: Column, evidence: E
         for mode in modes:
             tags = {"workload": workload} | ({"strategy": mode} if mode else {})
             label = TABLE_3_1[workload][0] + (f", {mode}" if len(modes) > 1 else "")
-            alone = _rate(evidence, group, {**tags, "num_workers": 1})
+            alone = _rate(evidence, "ring", {"workload": workload, "num_workers": 1})
             for count in evidence.values(group, "num_workers"):
                 rate = _rate(evidence, group, {**tags, "num_workers": count})
                 if rate is None or (column is SPEED_UP and alone is None):

@@ -203,11 +203,10 @@ def _from_which_ratio(evidence: Evidence) -> list[str]:
 
 
 def _speed_up(evidence: Evidence, group: str, workload: str, count: int, **tags: Any) -> float:
-    several, alone = (
-        median(of(evidence.need(group, workload=workload, num_workers=each, **tags), _rate))
-        for each in (count, 1)
-    )
-    return several / alone
+    """Over one worker alone, which exchanges nothing: the same for server and ring."""
+    several = evidence.need(group, workload=workload, num_workers=count, **tags)
+    alone = evidence.need("ring", workload=workload, num_workers=1)
+    return median(of(several, _rate)) / median(of(alone, _rate))
 
 
 def _server_bytes(evidence: Evidence, workload: str, count: int) -> float:

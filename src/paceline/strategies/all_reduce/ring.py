@@ -55,6 +55,8 @@ class RingMember(Member):
         self._num_refused = 0
         # All start from the same values, whatever each process drew.
         self._all_reduce.broadcast(replica.parameters)
+        self._sent_before = self._all_reduce.sent_bytes
+        self._received_before = self._all_reduce.received_bytes
 
     def begin(self, *, last: bool) -> None:
         del last
@@ -100,8 +102,8 @@ class RingMember(Member):
 
     def counted(self) -> Mapping[str, Any]:
         return {
-            "sent_bytes": self._all_reduce.sent_bytes,
-            "received_bytes": self._all_reduce.received_bytes,
+            "sent_bytes": self._all_reduce.sent_bytes - self._sent_before,
+            "received_bytes": self._all_reduce.received_bytes - self._received_before,
             "refused": self._num_refused,
             "times_last": self._slots.times_last,
             "late_s": self._slots.late_s,
