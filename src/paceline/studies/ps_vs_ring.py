@@ -66,7 +66,7 @@ def models(evidence: Evidence) -> Table:
 
 
 def expected(evidence: Evidence) -> Table:
-    """Measured steps beside the closed form: compute, or what a link must carry."""
+    """Measured steps beside the closed form."""
     rows, shown = [], []
     for group in ("ps", "ring", "links"):
         for run in evidence.find(group):
@@ -93,10 +93,14 @@ def expected(evidence: Evidence) -> Table:
         Column(name="workers", label="workers", form="d"),
         Column(name="link", label="link", unit="Gbit/s", form=".0f"),
         Column(name="step_s", label="a step, here", unit="s", form=".3f"),
-        Column(name="ideal_s", label="max of compute and transfer", unit="s", form=".3f"),
+        Column(name="ideal_s", label="by the closed form", unit="s", form=".3f"),
     ]
+    note = (
+        "A server's exchange follows the computing. A ring's hides behind it, here wholly, though "
+        "the gradients of the first layers cannot. `ps-async`: workers in step with each other."
+    )
     title = "A step, and the closed form"
-    return charts.side_by_side("closed-form", title, rows, columns, runs=shown)
+    return charts.side_by_side("closed-form", title, rows, columns, note=note, runs=shown)
 
 
 def rates(name: str, number: str, group: str, evidence: Evidence) -> Figure:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from paceline.closed_form import Gradient, Link, Step, ps_sync_step_s
 from paceline.stored import StoredRun
 from paceline.studies.base import Judged, judged
 from paceline.studies.evidence import Evidence, Untestable
@@ -170,15 +171,22 @@ def server_node(run: StoredRun) -> str:
 
 
 def ideal_step_s(run: StoredRun) -> float | None:
-    """Say how long a step must take: computing, or moving what the busiest link must carry."""
+    """Say how long a step should take by arithmetic.
+
+    A server's exchange follows the computing. A ring's is taken to hide behind it wholly, though
+    the first layers' gradients, which are finished last, cannot: so it is the least there can be.
+    """
     link = run.spec.get("cluster", {}).get("link")
     known_model = MODELS.get(run.result.workload)
     if not link or known_model is None:
         return None
     size, rate = known_model
-    count = run.result.num_workers
-    moved = count if run.result.servers else 2 * (count - 1) / count
-    return max(run.result.batch_size / rate, moved * size * _MIB * 8 / float(link))
+    count, compute_s = run.result.num_workers, run.result.batch_size / rate
+    gradient = Gradient(ready_s=compute_s, num_bytes=size * _MIB)
+    step, carries = Step(compute_s=compute_s, gradients=(gradient,)), Link(bits_per_s=float(link))
+    if run.result.servers:
+        return ps_sync_step_s(step, carries, count, separate=True)
+    return max(compute_s, carries.seconds(2 * (count - 1) / count * step.num_bytes))
 
 
 def _from_which_ratio(evidence: Evidence) -> list[str]:
