@@ -1,10 +1,13 @@
 """logistic-libsvm: rows of any length from text, streamed or converted; it learns."""
 
 import random
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import count, islice
 from pathlib import Path
 
 import pytest
+import torch
 
 import paceline
 from paceline.clusters.inline import Inline
@@ -13,7 +16,9 @@ from paceline.optim import Adagrad
 from paceline.strategies.parameter_server.describe import PsSync
 from paceline.testing.strategies import assert_parameters_close
 from paceline.workloads.data.sparse.convert import convert
+from paceline.workloads.data.sparse.data import RowStream
 from paceline.workloads.libsvm import LogisticLibsvm
+from paceline.workloads.order import Order
 
 QUIET = paceline.Record(tensorboard=False, monitor=False)
 
@@ -86,3 +91,39 @@ def test_a_bad_row_is_told_by_file_and_line(line, told, path, tmp_path):
 def test_a_file_must_be_given():
     with pytest.raises(SpecError, match=r"workload\.train = None: must be given: a libsvm file"):
         paceline.run(paceline.RunSpec(workload=LogisticLibsvm()))
+
+
+def streamed(path: Path, **fields) -> Iterator[list[torch.Tensor]]:
+    """Batches of two rows that are read as they are needed."""
+    workload = LogisticLibsvm(train=path, data_dir=path.parent, memory_bytes=1, **fields)
+    data = workload.data("train", torch.float64)
+    return data.batches(Order(num_rows=len(data), num_workers=1, batch=2, seed=3), 0)
+
+
+def taken_until_told(batches: Iterator[list[torch.Tensor]]) -> tuple[int, str]:
+    for number in count():
+        try:
+            next(batches)
+        except DataError as error:
+            return number, str(error)
+    raise AssertionError
+
+
+def test_small_batches_are_parsed_together_and_are_what_they_are_one_by_one(path, monkeypatch):
+    together = list(islice(streamed(path), 280))
+    monkeypatch.setattr(RowStream, "least_rows", 1)
+    for ours, wanted in zip(together, streamed(path), strict=False):
+        assert len(ours) == len(wanted)
+        assert all(map(torch.equal, ours, wanted))
+
+
+def test_a_bad_row_is_told_of_when_its_batch_is_taken(path, monkeypatch):
+    lines = path.read_text().splitlines()
+    lines[300] = "+1 0:1"
+    path.write_text("\n".join(lines) + "\n")
+    together = taken_until_told(streamed(path))
+    skipped = [len(batch[2]) for batch in islice(streamed(path, bad_rows="skip"), 280)]
+    assert "line 301" in together[1]
+    assert [number for number, size in enumerate(skipped) if size == 1] == [together[0]]
+    monkeypatch.setattr(RowStream, "least_rows", 1)
+    assert taken_until_told(streamed(path)) == together

@@ -15,9 +15,9 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import accumulate, islice, pairwise
+from itertools import accumulate, chain, islice, pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Generic, TypeVar, final
+from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar, final
 
 from paceline.workloads.base import Batch, Data
 from paceline.workloads.order import Order
@@ -50,6 +50,20 @@ def prepared(
         pool.shutdown(wait=False, cancel_futures=True)
 
 
+def grouped(batches: Iterable[Tensor], least_rows: int) -> Iterator[list[Tensor]]:
+    """Put small batches together until they have so many rows: a thread's turn costs time too."""
+    several: list[Tensor] = []
+    num_rows = 0
+    for rows in batches:
+        several.append(rows)
+        num_rows += len(rows)
+        if num_rows >= least_rows:
+            yield several
+            several, num_rows = [], 0
+    if several:
+        yield several
+
+
 @final
 @dataclass(frozen=True)
 class Block:
@@ -69,6 +83,9 @@ class Stream(Data, ABC, Generic[Raw]):
     held, so memory does not grow with the number of rows. With `in_order`, blocks of a file are
     read as they stand in it: for a file that can only be read from its beginning on.
     """
+
+    least_rows: ClassVar[int] = 1
+    """Batches smaller than this are decoded several at a time."""
 
     def __init__(
         self,
@@ -102,17 +119,25 @@ class Stream(Data, ABC, Generic[Raw]):
     def __len__(self) -> int:
         return self._starts[-1]
 
+    def decode_several(self, parts: Sequence[Sequence[Raw]]) -> Iterable[Batch]:
+        """Make a batch of each part; one that can do so in one go overrides this."""
+        return [self.decode(part) for part in parts]
+
     @final
     def take(self, rows: Tensor) -> Batch:
+        return self.decode(self._undecoded(rows))
+
+    def _take_several(self, several: Sequence[Tensor]) -> Iterable[Batch]:
+        return self.decode_several([self._undecoded(rows) for rows in several])
+
+    def _undecoded(self, rows: Tensor) -> Sequence[Raw]:
         numbers = rows.tolist()
         places = [bisect_right(self._starts, number) - 1 for number in numbers]
         held = {index: self._held.rows(self.blocks[index]) for index in dict.fromkeys(places)}
-        return self.decode(
-            [
-                held[index][number - self._starts[index]]
-                for index, number in zip(places, numbers, strict=True)
-            ]
-        )
+        return [
+            held[index][number - self._starts[index]]
+            for index, number in zip(places, numbers, strict=True)
+        ]
 
     def _file_starts(self) -> list[int]:
         """The row that each file begins with."""
@@ -126,8 +151,9 @@ class Stream(Data, ABC, Generic[Raw]):
     @final
     def batches(self, order: Order, rank: int) -> Iterator[Batch]:
         windowed = dataclasses.replace(order, window=self._window, runs=self._runs)
-        rows = windowed.batches(rank)
-        return prepared(self.take, rows, threads=self._threads, ahead=self._ahead)
+        groups = grouped(windowed.batches(rank), self.least_rows)
+        several = prepared(self._take_several, groups, threads=self._threads, ahead=self._ahead)
+        return chain.from_iterable(several)
 
 
 @final
