@@ -151,7 +151,8 @@ def batch_times(evidence: Evidence) -> Table:
                 name=f"said_{mode}", label=f"{mode}, 002", unit="s", form=",.1f", published=True
             ),
         ]
-    title = "Seconds for 20,000 rows by batch, 2 workers (002, table 3)"
+    trained = f"{shown[0].result.samples:,}" if shown else "the same"
+    title = f"Seconds for {trained} rows by batch, 2 workers (002, table 3: 20,000 rows)"
     return charts.side_by_side("table-3", title, rows, columns, note=_origin(shown), runs=shown)
 
 
