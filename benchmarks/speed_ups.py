@@ -158,8 +158,8 @@ def measure(case: Case, step: Step, budget_bits_per_s: float, seconds: float) ->
 def stored(folder: Path) -> Iterator[tuple[Case, Measured]]:
     """Give the finished runs of the study that replay a device, by network, link and workers."""
     found: dict[Case, Measured] = {}
-    for each in sorted((folder / "runs").iterdir()):
-        run = StoredRun.read(RunDir(each))
+    sealed = (RunDir(each) for each in sorted((folder / "runs").iterdir()))
+    for run in (StoredRun.read(each) for each in sealed if each.is_sealed):
         if not run.is_finished or run.spec["device"] != DEVICE:
             continue
         network = run.result.workload.removesuffix("-cifar10")
