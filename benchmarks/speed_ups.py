@@ -135,11 +135,14 @@ class Measured:
 
 
 def measured(run: StoredRun) -> Measured:
-    """Read what a run made from its rows: a worker's first to its last but one."""
+    """Read what a run made from its rows: a worker's first to its last but one, if there are."""
     rows = polars.read_parquet(run.folder.steps)
     total = 0.0
     for worker in run.result.workers:
         own = rows.filter(seat=worker.name).sort("time_s")[:-1]
+        if len(own) < 2:  # so quick that steps shared a row
+            total += worker.worker_steps / worker.train_s
+            continue
         steps = own["worker_steps"][-1] - own["worker_steps"][0]
         total += steps / (own["time_s"][-1] - own["time_s"][0])
     return Measured(total, run.result.dilation, run.result.host_limited)
