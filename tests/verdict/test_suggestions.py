@@ -75,11 +75,11 @@ class TestGains:
         # Into node0: three workers' gradients; then half of that, and half a model of answers.
         assert gains(network_bound())["servers"] == pytest.approx(10 / (10 - 8 * (1 - 2 / 3)))
 
-    def test_where_answers_come_after_all_gradients_two_servers_halve_both(self):
+    def test_answers_of_one_of_two_servers_meet_gradients_for_the_other(self):
         made = network_bound()
         first = linked(0, "worker0", "server0", share=0.4)
         turns = replace(made, nodes=(first, *made.nodes[1:]))
-        assert gains(turns)["servers"] == pytest.approx(10 / (10 - 8 / 2))
+        assert gains(turns)["servers"] == pytest.approx(10 / (10 - 8 / 3))
         assert "40 % full each way, in turn" in judge(turns).sentence
 
     def test_twice_the_rate_is_half_the_time(self):

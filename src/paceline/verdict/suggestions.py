@@ -76,9 +76,9 @@ def _more_servers(view: View, verdict: Verdict) -> Iterator[Suggestion]:
         less = 1 - layout.num_servers / wanted
         saved_s = less * _per_step(view, "served_s")
     else:
-        turns = view.takes_turns
-        now = ps_load(layout, layout.num_servers, in_turn=turns)
-        less = 1 - ps_load(layout, wanted, in_turn=turns) / now
+        # Several servers are not ready at the same time: answers of one meet gradients for another.
+        now = ps_load(layout, layout.num_servers, in_turn=view.takes_turns)
+        less = 1 - ps_load(layout, wanted) / now
         saved_s = less * _on_the_wire_s(view)
     gain = _gain(view, saved_s)
     yield Suggestion(
