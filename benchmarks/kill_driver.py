@@ -20,7 +20,7 @@ import time
 from pathlib import Path
 
 from paceline.runs import all_runs
-from paceline.testing.leftovers import Witness, unfinished_files
+from paceline.testing.leftovers import Witness, locks_below, unfinished_files
 
 COMMAND = [sys.executable, "-m", "paceline", "run", "logistic-mnist", "--strategy", "solo"]
 COMMAND += ["--workers", "6", "--seconds", "60", "--eval-every", "50", "--set", "record.loss=all"]
@@ -49,7 +49,7 @@ def kill_one(command: list[str], after_s: float, out: Path) -> tuple[list[str], 
         time.sleep(0.01)
     gone_s = time.monotonic() - killed_s
     left = [f"process {pid}" for pid in witness.processes()]
-    left += witness.new_memfds() + witness.new_locks()
+    left += witness.new_memfds() + locks_below(out)
     left += [*witness.left_namespaces(), *witness.new_interfaces()]
     left += [str(path) for path in witness.left_cgroups()]
     left += [str(path) for path in witness.new_files() if path != out]

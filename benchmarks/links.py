@@ -1,9 +1,10 @@
 """Does a link carry what was asked for, each way?
 
-    python benchmarks/links.py --repetitions 5
+    python benchmarks/links.py [--repetitions 5] [--rates 100mbit,1gbit,2gbit] [--nodes 1]
 
-Makes one emulated node a rate, fills its link one way and then the other for a second, and counts
-what arrives, as iperf3 does; headers are counted too, as a link counts them. Prints what came over
+Makes so many emulated nodes a rate, fills the first one's link one way and then the other for a
+second, and counts what arrives, as iperf3 does; headers are counted too, as a link counts them. The
+more nodes, the larger the lumps in which their packets travel. Prints what came over
 what was asked for, and ends with code 1 if a median is off by more than 5 %. Everything is made in
 a child process that takes it all with it when it ends.
 """
@@ -19,30 +20,29 @@ import sys
 from paceline.attempts import attempt
 from paceline.clusters.emulated.achieved import measure
 from paceline.clusters.emulated.network import Link, Network, gain_rights
+from paceline.description import parse_rate
 
-RATES = {"100 Mbit": 1e8, "1 Gbit": 1e9, "2 Gbit": 2e9}
+RATES = "100mbit,1gbit,2gbit"
 SECONDS = 1.0
 TOLERANCE = 0.05
 
 
-def measured() -> dict[str, tuple[float, float]]:
+def measured(rates: dict[str, float], num_nodes: int) -> dict[str, tuple[float, float]]:
     """Fill every link once; gives what came over what was asked for, out of the node and in."""
     reader, writer = os.pipe()
 
     def fill() -> None:
         gain_rights()
-        network = Network([Link(name, rate) for name, rate in RATES.items()])
-        found = measure(network, SECONDS, tries=1)
-        ratios = {
-            name: (
-                found[name].sent_bits_per_s / rate,
-                found[name].received_bits_per_s / rate,
-            )
-            for name, rate in RATES.items()
-        }
+        ratios: dict[str, tuple[float, float]] = {}
+        for name, rate in rates.items():
+            # By itself: the slowest link of a network decides what all others hand on at once.
+            network = Network([Link(str(node), rate) for node in range(num_nodes)])
+            network.nodes = {"0": network.nodes["0"]}
+            found = measure(network, SECONDS, tries=1)["0"]
+            ratios[name] = found.sent_bits_per_s / rate, found.received_bits_per_s / rate
         os.write(writer, json.dumps(ratios).encode())
 
-    refused = attempt(fill, timeout_s=120)
+    refused = attempt(fill, timeout_s=300)
     os.close(writer)
     with os.fdopen(reader) as pipe:
         text = pipe.read()
@@ -57,10 +57,13 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--repetitions", type=int, default=5)
+    parser.add_argument("--rates", default=RATES)
+    parser.add_argument("--nodes", type=int, default=1)
     arguments = parser.parse_args()
-    rounds = [measured() for _ in range(arguments.repetitions)]
+    rates = {name: float(str(parse_rate(name))) for name in arguments.rates.split(",")}
+    rounds = [measured(rates, arguments.nodes) for _ in range(arguments.repetitions)]
     num_bad = 0
-    for name in RATES:
+    for name in rates:
         for index, way in enumerate(("out", "in")):
             each = [found[name][index] for found in rounds]
             median = statistics.median(each)

@@ -24,7 +24,10 @@ def _own_cpu_cgroup() -> tuple[str, str]:
     """(controller, path): controller is "cpu" on cgroup v1 and "" on v2."""
     lines = [line.split(":", 2) for line in _read("/proc/self/cgroup").splitlines()]
     paths = {name: path for _, names, path in lines for name in names.split(",")}
-    return ("cpu", paths["cpu"]) if "cpu" in paths else ("", paths[""])
+    kind = "cpu" if "cpu" in paths else ""
+    if kind not in paths:
+        raise FileNotFoundError("no cgroup that counts processors in /proc/self/cgroup")
+    return kind, paths[kind]
 
 
 def _cgroup_mount(controller: str) -> tuple[str, Path]:

@@ -147,11 +147,25 @@ class Cluster(Description, ABC):
         servers = [Seat("server", index, "node0") for index in range(num_servers)]
         return [*workers, *servers, Seat("monitor", 0, "node0")]
 
+    def workers_meant(self, num_servers: int, *, servers_apart: bool = False) -> int | None:
+        """Say how many workers it is asked to hold, where nobody says it; None: it cannot tell."""
+        del num_servers, servers_apart
+        return None
+
+    def for_one(self) -> Cluster:
+        """Give the same for a single worker, without what it says of nodes that this one lacks."""
+        return self
+
     def group_problems(
         self, num_workers: int, num_servers: int, *, servers_apart: bool = False
     ) -> Iterator[Problem]:
         """Say what is wrong with having so many seats."""
         del num_workers, num_servers, servers_apart
+        yield from ()
+
+    def dilation_problems(self, dilation: float) -> Iterator[Problem]:
+        """Say what is wrong with its links where time goes so many times slower; 1: as it is."""
+        del dilation
         yield from ()
 
     def verify(self) -> None:

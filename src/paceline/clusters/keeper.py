@@ -18,7 +18,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, final
@@ -85,13 +85,14 @@ def _name_of(table: Table) -> str:
 def main() -> None:
     """Run as `python -m paceline.clusters.keeper FD`."""
     line = Line(socket.socket(fileno=int(sys.argv[1])))
-    message = line.receive()
-    assert message is not None
-    job: Table = message["job"]
+    job = _job(line)
+    if job is None:
+        return
     sys.path[:] = job["path"]
     site = Site(job["nodes"], job["mark"]) if job["nodes"] else None
     _become_init(job, site)
     if site is not None and not _build(site, job, line):
+        _remove_caps(site)
         return
     entry_function(job["entry"])  # imports torch, once for all
     for name in job["imports"]:
@@ -110,18 +111,59 @@ def main() -> None:
     with contextlib.suppress(LineClosed):
         _watch(line, wakeup, sitting)
     _end(list(sitting))
-    if site is not None and os.getpid() != 1:
-        site.caps.remove()
+    if site is not None:
+        _remove_caps(site)
+
+
+def _job(line: Line) -> Table | None:
+    """Hear what to do; None if the driver was stopped before it could say so."""
+    try:
+        message = line.receive()
+    except LineClosed:
+        return None
+    assert message is not None
+    job: Table = message["job"]
+    return job
 
 
 def _build(site: Site, job: Table, line: Line) -> bool:
-    """Make the nodes, and tell the driver what they are like."""
+    """Make the nodes, and tell the driver what they are like; False if there is no going on.
+
+    The driver may have been stopped meanwhile. Then nobody wants to hear anything of it.
+    """
     try:
-        line.send("built", **site.build(job["dilation"]))
+        with _ends_with(line):  # slow links take minutes to measure
+            built = site.build(job["dilation"])
+        line.send("built", **built)
+    except LineClosed:
+        return False
     except Exception as error:  # noqa: BLE001 - pyroute2 has errors of its own
-        line.send("cannot", reason=str(error) or type(error).__name__)
+        with contextlib.suppress(LineClosed):
+            line.send("cannot", reason=str(error) or type(error).__name__)
         return False
     return True
+
+
+@contextlib.contextmanager
+def _ends_with(line: Line) -> Iterator[None]:
+    """Raise `LineClosed` in the middle of whatever is done here once the driver is gone."""
+
+    def look(*_: object) -> None:
+        line.receive(timeout_s=0)  # it says nothing meanwhile: only its end can be heard
+
+    signal.signal(signal.SIGALRM, look)
+    signal.setitimer(signal.ITIMER_REAL, _LOOK_S, _LOOK_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
+
+
+def _remove_caps(site: Site) -> None:
+    """Remove the nodes' cgroups, unless the process outside of our PID namespace does."""
+    if os.getpid() != 1:
+        site.caps.remove()
 
 
 def _become_init(job: Table, site: Site | None) -> None:

@@ -35,10 +35,28 @@ def _memfds() -> Counter[str]:
     return found
 
 
-def _locks() -> Counter[str]:
-    """Count the file locks by what is locked."""
+def locks_below(folder: Path) -> list[str]:
+    """File locks that somebody holds on a file below a folder, as the kernel lists them.
+
+    Others on the machine lock files too: theirs are not counted.
+    """
+    device = _device_of(folder)
+    wanted = set()
+    for path in (folder, *folder.rglob("*")):
+        with contextlib.suppress(FileNotFoundError):  # it was removed meanwhile
+            wanted.add(f"{device}:{path.lstat().st_ino}")
     rows = _read("/proc/locks").decode().splitlines()
-    return Counter(row.split(":", maxsplit=1)[1].strip() for row in rows)
+    return [row for row in rows if wanted.intersection(row.split())]
+
+
+def _device_of(folder: Path) -> str:
+    """Name a folder's file system as /proc/locks does; what stat says may be a part of it."""
+    below = folder.resolve()
+    mounts = [line.split()[:5] for line in _read("/proc/self/mountinfo").decode().splitlines()]
+    above = [mount for mount in mounts if below.is_relative_to(mount[4])]
+    deepest = max(reversed(above), key=lambda mount: len(mount[4]))  # of two there, the later
+    major, minor = map(int, deepest[2].split(":"))
+    return f"{major:02x}:{minor:02x}"
 
 
 def _read(path: str) -> bytes:
@@ -89,7 +107,6 @@ class Witness:
     """What the command is to be started with."""
     mark: str = field(default_factory=lambda: secrets.token_hex(8))
     memfds: Counter[str] = field(default_factory=_memfds)
-    locks: Counter[str] = field(default_factory=_locks)
     files: set[Path] = field(default_factory=_temporary_files)
     interfaces: set[str] = field(default_factory=_interfaces)
     namespaces: set[str] = field(default_factory=set)
@@ -108,10 +125,6 @@ class Witness:
     def new_memfds(self) -> list[str]:
         """Memory files of ours that some process holds and none held before."""
         return sorted((_memfds() - self.memfds).elements())
-
-    def new_locks(self) -> list[str]:
-        """File locks that were not there before."""
-        return sorted((_locks() - self.locks).elements())
 
     def look(self) -> None:
         """Note which namespaces and cgroups the command's processes are in."""

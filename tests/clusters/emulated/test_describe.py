@@ -48,6 +48,32 @@ def test_fewer_nodes_than_workers_share_them_evenly():
     assert [seat.node for seat in seats[:5]] == ["node0", "node0", "node0", "node1", "node1"]
 
 
+@pytest.mark.parametrize(
+    ("strategy", "num_workers"),
+    [
+        ({"name": "ring"}, 3),
+        ({"name": "ps-sync", "servers": 2}, 3),
+        ({"name": "ps-sync", "servers": 2, "placement": "separate"}, 1),
+        ({"name": "solo"}, 3),
+    ],
+)
+def test_nodes_alone_say_how_many_workers_there_are(strategy, num_workers):
+    table = {"workload": "logistic-mnist", "strategy": strategy}
+    table["cluster"] = {"name": "emulated", "nodes": 3}
+    made = RunSpec.from_table(table)
+    assert made.num_workers == num_workers
+    assert len(set(where(made).values())) == 3
+    assert RunSpec.from_table({**table, "num_workers": 4}).num_workers == 4
+
+
+def test_single_has_one_worker_however_many_nodes_there_are():
+    table = {"workload": "logistic-mnist", "cluster": {"name": "emulated", "nodes": 3}}
+    with pytest.raises(
+        SpecError, match=r"cluster.nodes = 3: num_workers = 1 needs 1 node; the rest"
+    ):
+        RunSpec.from_table(table)
+
+
 def test_rates_and_shares_are_read_and_kept():
     made = spec(link="100mbit", links={"node2": "2.5gbit"}, cpus={"node1": 0.25}).cluster
     assert (made.link, made.links, made.cores_of("node1")) == (1e8, {"node2": 2.5e9}, 0.25)
@@ -64,9 +90,11 @@ def test_rates_and_shares_are_read_and_kept():
         ({"link": "fast"}, "cluster.link", "100mbit or 1gbit"),
         ({"links": {"node9": "1gbit"}}, "cluster.links.node9", "no such node"),
         ({"cpus": {"node9": 1}}, "cluster.cpus.node9", "no such node"),
-        ({"nodes": 7}, "cluster.nodes", "empty"),
+        ({"nodes": 7}, "cluster.nodes", "num_workers = 3 needs 3 nodes; the rest would stay empty"),
         ({"link": 0}, "cluster.link", "greater than 0"),
-        ({"link": "100gbit"}, "cluster.link", "34gbit"),
+        ({"link": "100gbit"}, "cluster.link", "100kbit to 34gbit"),
+        ({"link": "99kbit"}, "cluster.link", "100kbit to 34gbit"),
+        ({"links": {"node1": "40gbit"}}, "cluster.links.node1", "100kbit to 34gbit"),
         ({"cpus": -1}, "cluster.cpus", "greater than 0"),
         ({"latency_s": "soon"}, "cluster.latency_s", "5ms"),
     ],
@@ -77,6 +105,19 @@ def test_what_cannot_be_is_said_by_field(cluster, field, said):
     (problem,) = failure.value.problems
     assert problem.field == field
     assert said in problem.reason
+
+
+def dilated(link: str, dilation: float) -> RunSpec:
+    fields = {"workload": "resnet50-cifar10", "device": "replay:k80", "dilation": dilation}
+    return RunSpec.from_table({**fields, "cluster": {"name": "emulated", "link": link}})
+
+
+def test_under_dilation_it_is_the_slowed_link_that_must_be_possible():
+    assert dilated("100gbit", 4.0).cluster.link == 100e9
+    with pytest.raises(SpecError, match=r"cluster.link = 1000000.0: .* after dilation = 20"):
+        dilated("1mbit", 20.0)
+    with pytest.raises(SpecError, match=r"cluster.link"):
+        dilated("100gbit", 2.0)
 
 
 def test_servers_alone_need_room_for_workers_too():

@@ -5,9 +5,11 @@ import os
 import socket
 
 import pytest
+from pyroute2 import IPRoute
 
 from paceline.attempts import attempt
 from paceline.clusters.emulated.achieved import measure
+from paceline.clusters.emulated.bursts import LEGACY_LUMP_BYTES
 from paceline.clusters.emulated.network import INTERFACE, Link, Network, gain_rights
 from paceline.comm.meter import HEADER_BYTES
 from paceline.netlink import Queues
@@ -16,7 +18,7 @@ from paceline.netlink import Queues
 def in_a_child(action) -> dict:
     """Do it in a child; gives what it returned."""
     reader, writer = os.pipe()
-    refused = attempt(lambda: os.write(writer, json.dumps(action()).encode()) and None)
+    refused = attempt(lambda: os.write(writer, json.dumps(action()).encode()) and None, 300)
     os.close(writer)
     with os.fdopen(reader) as pipe:
         text = pipe.read()
@@ -74,6 +76,21 @@ def test_what_a_link_carried_is_counted_at_both_ends_to_the_packet():
         payload = each["num_bytes"] - HEADER_BYTES * each["num_packets"]
         assert payload == pytest.approx(num_bytes, rel=1e-3)
         assert each["num_packets"] >= num_bytes / 1448  # true packets, no super-packets
+
+
+@pytest.mark.parametrize(
+    ("slower", "lump_bytes"), [(1e6, 1 << 12), (100e6, 31_250), (500e6, 125_000), (8e9, 500_000)]
+)
+def test_nodes_hand_on_lumps_that_the_slowest_link_lets_pass_uncut(slower, lump_bytes):
+    def look() -> dict:
+        network = make(10e9, slower)
+        node = network.nodes["node0"]
+        with node.inside(network.hub), IPRoute() as route:
+            (found,) = route.get_links(node.interface)
+        return {"lump": found.get_attr("IFLA_GSO_MAX_SIZE")}
+
+    # What a kernel before 6.3 does not make is left at what it does.
+    assert in_a_child(look)["lump"] in {lump_bytes, min(lump_bytes, LEGACY_LUMP_BYTES)}
 
 
 def test_a_link_is_held_to_its_rate_and_its_neighbour_to_its_own():

@@ -1,7 +1,9 @@
 """Runs on emulated nodes, as a user starts them."""
 
+import contextlib
 import os
 import shutil
+from pathlib import Path
 
 import pytest
 
@@ -85,3 +87,27 @@ def test_kill_9_leaves_no_process_namespace_interface_or_cgroup(tmp_path):
     wait_until(lambda: not witness.processes() and not witness.left_cgroups())
     assert witness.left_namespaces() == set()
     assert witness.new_interfaces() == set()
+
+
+def test_kill_9_while_slow_links_are_measured_leaves_nothing_either(tmp_path):
+    witness = Witness()
+    driver = start(
+        "run", "logistic-mnist", *QUICK, "--cluster", "emulated", "--link", "100kbit",
+        "--strategy", "solo", "--workers", 6,  # 40 s of measuring at the least
+        cwd=tmp_path, env=witness.environment,
+    )  # fmt: skip
+    try:
+        wait_until(lambda: any(map(is_keeper_at_its_bridge, witness.processes())), patience_s=90)
+    finally:
+        driver.kill()
+        driver.communicate()
+    wait_until(lambda: not witness.processes(), patience_s=15)
+
+
+def is_keeper_at_its_bridge(pid: int) -> bool:
+    process = Path(f"/proc/{pid}")
+    with contextlib.suppress(OSError):  # it ended meanwhile
+        is_keeper = b"paceline.clusters.keeper" in (process / "cmdline").read_bytes()
+        own = Path("/proc/self/ns/net").readlink()
+        return is_keeper and (process / "ns/net").readlink() != own
+    return False

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import field
 from functools import cache, partial
@@ -14,7 +15,9 @@ from paceline.clusters.emulated.caps import remove_left
 from paceline.description import Count, Duration, Positive, Rate
 from paceline.errors import Problem, SpecError
 
-# What fits in its 32 bits, in bytes a second.
+# Of less, the 32 KiB on their way to a link would delay a peer's sign of life for as long as
+# it may be silent. More does not fit in the 32 bits that tbf has for bytes a second.
+_LEAST_BITS_PER_S: Final = 100e3
 _MOST_BITS_PER_S: Final = 34e9
 _REMEDY: Final = (
     "run as root, or allow user namespaces (`paceline doctor` says how); "
@@ -27,7 +30,10 @@ class Emulated(Cluster):
     """Nodes on this machine, each with a network stack and a link of its own."""
 
     nodes: Count | None = None
-    """How many; one a worker, unless given, and one a server where servers have their own."""
+    """How many; one a worker, unless given, and one a server where servers have their own.
+
+    Given alone, on the command line or in a file, it says how many workers there are.
+    """
     link: Rate = 1e9
     """What a node's link carries each way: `1gbit`, `100mbit`, or bits a second."""
     links: dict[str, Rate] = field(default_factory=dict)
@@ -62,11 +68,20 @@ class Emulated(Cluster):
         ]
         return [*workers, *servers, *monitors]
 
-    def problems(self) -> Iterator[Problem]:
+    def workers_meant(self, num_servers: int, *, servers_apart: bool = False) -> int | None:
+        num_apart = num_servers if servers_apart else 0
+        return None if self.nodes is None else max(1, self.nodes - num_apart)
+
+    def for_one(self) -> Emulated:
+        cpus = (_first_alone(self.cpus) or None) if isinstance(self.cpus, Mapping) else self.cpus
+        return dataclasses.replace(self, nodes=None, links=_first_alone(self.links), cpus=cpus)
+
+    def dilation_problems(self, dilation: float) -> Iterator[Problem]:
         links = {"link": self.link} | {f"links.{node}": each for node, each in self.links.items()}
+        slowed = "" if dilation == 1 else f" after dilation = {dilation:g}"
         for name, rate in links.items():
-            if rate > _MOST_BITS_PER_S:
-                reason = "the kernel's tbf holds no link to more than 34gbit"
+            if not _LEAST_BITS_PER_S <= rate / dilation <= _MOST_BITS_PER_S:
+                reason = f"the kernel holds links to rates from 100kbit to 34gbit{slowed}"
                 yield Problem(f"cluster.{name}", rate, reason)
 
     def group_problems(
@@ -78,7 +93,9 @@ class Emulated(Cluster):
             reason = f"{num_apart} of them are for servers alone, and workers need one too"
             yield Problem("cluster.nodes", self.nodes, reason)
         if num_nodes > num_workers + num_apart:
-            reason = f"{num_workers} workers leave some of them empty"
+            apart = f", servers alone {num_apart} more" if num_apart else ""
+            each = "1 node" if num_workers == 1 else f"{num_workers} nodes"
+            reason = f"num_workers = {num_workers} needs {each}{apart}; the rest would stay empty"
             yield Problem("cluster.nodes", self.nodes, reason)
         names = tuple(f"node{index}" for index in range(num_nodes))
         named = {"links": self.links, "cpus": self.cpus if isinstance(self.cpus, Mapping) else {}}
@@ -113,6 +130,10 @@ class Emulated(Cluster):
         how: dict[str, Any] = {"transport": "zmq-tcp", "encrypt": self.encrypt}
         how |= {"nodes": nodes, "dilation": job.dilation, "mark": job.run_key.hex()[:8]}
         return KeptCrew(job, how, partial(remove_left, how["mark"]))
+
+
+def _first_alone(by_node: Mapping[str, float]) -> dict[str, float]:
+    return {node: value for node, value in by_node.items() if node == "node0"}
 
 
 @cache

@@ -15,7 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
-from paceline import linux
+from paceline import linux, netlink
+from paceline.clusters.emulated.bursts import LEGACY_LUMP_BYTES, Bursts
 
 if TYPE_CHECKING:
     from pyroute2 import IPRoute
@@ -25,10 +26,6 @@ INTERFACE: Final = "eth0"
 
 _BRIDGE: Final = "bridge"
 _PREFIX: Final = 16
-# How long a link that was idle may send faster than its rate. Less would do, but then every timer
-# of the kernel that is late would cost throughput.
-_BURST_S: Final = 0.001
-_LEAST_BURST_BYTES: Final = 1 << 16
 # What waits in front of a link. Enough for the windows of several senders, so that a link that all
 # send to delays them, which is what they notice, and drops nothing, which TCP would hide.
 _QUEUE_BYTES: Final = 1 << 26
@@ -77,6 +74,8 @@ class Node:
     address: str
     bits_per_s: float
     """What its link is held to."""
+    burst_bytes: int
+    """How much it sends at once after it was idle."""
     namespace: int
     """A descriptor."""
     interface: int
@@ -108,9 +107,10 @@ class Network:
         linux.unshare(linux.CLONE_NEWNET)
         self.hub = _own_namespace()
         self.address = _address(0)
+        self._bursts = Bursts([link.bits_per_s for link in links])
         with IPRoute() as route:
             _raise_loopback(route)
-            bridge = _make_bridge(route, self.address)
+            bridge = _make_bridge(route, self.address, self._bursts.lump_bytes)
             self.nodes = {
                 link.node: self._make_node(route, bridge, number, link)
                 for number, link in enumerate(links, start=1)
@@ -124,12 +124,33 @@ class Network:
         peer = {"ifname": INTERFACE, "net_ns_fd": namespace}
         route.link("add", ifname=name, kind="veth", peer=peer)
         (port,) = route.link_lookup(ifname=name)
-        _shape(route, port, link)
+        burst_bytes = self._bursts.of(link.bits_per_s)
+        _shape(route, port, link, burst_bytes)
+        _limit_lumps(port, self._bursts.lump_bytes)
         route.link("set", index=port, master=bridge, state="up")
         address = _address(number)
-        interface = _set_up_inside(namespace, address, link)
+        interface = self._set_up_inside(namespace, address, link, burst_bytes)
         linux.setns(self.hub, linux.CLONE_NEWNET)
-        return Node(link.node, address, link.bits_per_s, namespace, interface, port)
+        return Node(link.node, address, link.bits_per_s, burst_bytes, namespace, interface, port)
+
+    def _set_up_inside(self, namespace: int, address: str, link: Link, burst_bytes: int) -> int:
+        from pyroute2 import IPRoute
+
+        linux.setns(namespace, linux.CLONE_NEWNET)
+        _silence_ipv6()
+        _limit_windows(link)
+        with IPRoute() as route:
+            _raise_loopback(route)
+            (index,) = route.link_lookup(ifname=INTERFACE)
+            _shape(route, index, link, burst_bytes)
+            if link.latency_s:
+                delay_us = round(1e6 * link.latency_s)
+                limit = _QUEUE_BYTES // 1500
+                route.tc("add", "netem", index, "10:", parent="1:1", delay=delay_us, limit=limit)
+            route.addr("add", index=index, address=address, prefixlen=_PREFIX)
+            _limit_lumps(index, self._bursts.lump_bytes)
+            route.link("set", index=index, state="up")
+        return int(index)
 
     def close(self) -> None:
         """Let go; what is left is held by whoever is inside."""
@@ -138,39 +159,29 @@ class Network:
         os.close(self.hub)
 
 
-def _set_up_inside(namespace: int, address: str, link: Link) -> int:
-    from pyroute2 import IPRoute
-
-    linux.setns(namespace, linux.CLONE_NEWNET)
+def _make_bridge(route: IPRoute, address: str, lump_bytes: int) -> int:
     _silence_ipv6()
-    _limit_windows(link)
-    with IPRoute() as route:
-        _raise_loopback(route)
-        (index,) = route.link_lookup(ifname=INTERFACE)
-        _shape(route, index, link)
-        if link.latency_s:
-            delay_us = round(1e6 * link.latency_s)
-            limit = _QUEUE_BYTES // 1500
-            route.tc("add", "netem", index, "10:", parent="1:1", delay=delay_us, limit=limit)
-        route.addr("add", index=index, address=address, prefixlen=_PREFIX)
-        route.link("set", index=index, state="up")
-    return int(index)
-
-
-def _make_bridge(route: IPRoute, address: str) -> int:
-    _silence_ipv6()
+    _call_no_firewall()
     route.link("add", ifname=_BRIDGE, kind="bridge")
     (index,) = route.link_lookup(ifname=_BRIDGE)
     route.addr("add", index=index, address=address, prefixlen=_PREFIX)
+    netlink.limit_lumps(index, min(lump_bytes, LEGACY_LUMP_BYTES))
     route.link("set", index=index, state="up")
     return int(index)
 
 
-def _shape(route: IPRoute, index: int, link: Link) -> None:
+def _limit_lumps(interface: int, num_bytes: int) -> None:
+    """Have lumps of so many bytes, or as large as this kernel makes them."""
+    try:
+        netlink.limit_lumps(interface, num_bytes)
+    except OSError:  # before Linux 6.3
+        netlink.limit_lumps(interface, min(num_bytes, LEGACY_LUMP_BYTES))
+
+
+def _shape(route: IPRoute, index: int, link: Link, burst_bytes: int) -> None:
     """Hold what leaves an interface to the link's rate."""
-    bytes_per_s = link.bits_per_s / 8
-    burst = max(_LEAST_BURST_BYTES, int(bytes_per_s * _BURST_S))
-    shape: dict[str, Any] = {"rate": int(bytes_per_s), "burst": burst, "limit": _QUEUE_BYTES}
+    rate = int(link.bits_per_s / 8)
+    shape: dict[str, Any] = {"rate": rate, "burst": burst_bytes, "limit": _QUEUE_BYTES}
     route.tc("add", "tbf", index, "1:", **shape)
 
 
@@ -183,6 +194,13 @@ def _silence_ipv6() -> None:
     for which in ("all", "default"):
         with contextlib.suppress(OSError):
             Path(f"/proc/sys/net/ipv6/conf/{which}/disable_ipv6").write_text("1")
+
+
+def _call_no_firewall() -> None:
+    """Keep the bridge from showing every packet to rules, of which there are none here."""
+    for which in ("iptables", "ip6tables", "arptables"):
+        with contextlib.suppress(OSError):  # no such module
+            Path(f"/proc/sys/net/bridge/bridge-nf-call-{which}").write_text("0")
 
 
 def _limit_windows(link: Link) -> None:
