@@ -5,15 +5,19 @@
 
 Emulated nodes, 100 MB of gradients, and a device that computes nothing: a replayed one whose layers
 take a microsecond. A step is then its exchange. What the busiest node has to send in a step by the
-closed form, over the time a step took, is held against the payload that its link carries: 1448 of
-1514 bytes. Three workers at 1 Gbit: `ring` beside torch's `ddp`, and `ps-sync`, whose server's link
-is full both ways at once. With --six: six ring workers at 2 Gbit, in real time and dilated.
+closed form, over the time of the median step, is held against the payload that its link carries:
+1448 of 1514 bytes. Printed with each run are the same by the mean step, and which share of its time
+this machine's own host kept the processors to itself: that comes in bursts, which the mean has in
+it and the median step has not. Three workers at 1 Gbit: `ring` beside torch's `ddp`, and `ps-sync`,
+whose server's link is full both ways at once. With --six: six ring workers at 2 Gbit, in real time
+and dilated.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -21,6 +25,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import polars
 from ratios import Ratio, alternate
 
 NUM_BYTES = 100_000_000
@@ -49,19 +54,40 @@ def fill(strategy: str, workers: int, link: str, *options: str, steps: int = 10)
         rates.write_text(RATES.format(layers=layers, num_bytes=NUM_BYTES))
         words = ["--strategy", strategy, "--workers", str(workers), "--link", link, *options]
         words += ["--device", f"replay:{rates}", "--set", f"workload.bytes={NUM_BYTES}"]
-        words += ["--worker-steps", str(steps), "--out", folder]
+        words += ["--worker-steps", str(steps), "--out", folder, "--set", "record.interval_s=1e-6"]
+        stolen = _stolen()
         done = subprocess.run([*COMMAND, *words], check=False, capture_output=True, text=True)
-    if done.returncode != 0:
-        raise SystemExit(done.stderr)
-    return _fill_of(json.loads(done.stdout.splitlines()[-1]))
+        if done.returncode != 0:
+            raise SystemExit(done.stderr)
+        result = json.loads(done.stdout.splitlines()[-1])
+        median_s = _median_step_s(Path(folder) / Path(result["run"]).name / "steps.parquet")
+    by_median, by_mean = (_fill_of(result, each) for each in (median_s, result["train_s"] / steps))
+    limited = ", host-limited" if result["host_limited"] else ""
+    print(
+        f"  {strategy}, {workers} x {link}: {by_median:.3f}; by the mean step {by_mean:.3f}, "
+        f"{_stolen() - stolen:.1f} s of processor taken by the machine's host{limited}",
+        flush=True,
+    )
+    return by_median
 
 
-def _fill_of(result: dict[str, Any]) -> float:
-    if result["host_limited"]:
-        print("  the host could not keep up: this repetition says little", flush=True)
+def _median_step_s(path: Path) -> float:
+    """The median of all workers' steps; a row is a step, the first ends where the clock began."""
+    rows = polars.read_parquet(path).sort("time_s")
+    steps = rows.select(polars.col("time_s").diff().over("seat").drop_nulls())
+    return float(steps["time_s"].median())  # type: ignore[arg-type]
+
+
+def _stolen() -> float:
+    """Seconds that this machine's processors wanted to run and were not let."""
+    return int(Path("/proc/stat").read_text().split()[8]) / os.sysconf("SC_CLK_TCK")
+
+
+def _fill_of(result: dict[str, Any], step_s: float) -> float:
     busiest = max(each["expected_sent_bytes"] for each in result["traffic"]["nodes"])
+    a_step = busiest / result["workers"][0]["worker_steps"]
     payload_bytes_per_s = result["nodes"][0]["link_bits_per_s"] / 8 * PAYLOAD
-    share: float = busiest / result["train_s"] / payload_bytes_per_s
+    share: float = a_step / step_s / payload_bytes_per_s
     return share
 
 

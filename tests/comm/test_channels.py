@@ -205,6 +205,29 @@ def test_a_tensor_may_be_overwritten_as_soon_as_it_was_sent(seats: Harness, num_
         assert (seats["server0"].receive().values == number).all()
 
 
+@pytest.mark.parametrize("num_values", [3, 1001, NUM_LARGE])
+def test_a_message_is_passed_on_with_what_was_made_of_it(seats: Harness, num_values: int):
+    seats["server0"], seats["worker1"]
+    seats["worker0"].send("worker1", torch.arange(float(num_values)), tag=5)
+    message = seats["worker1"].receive()
+    message.values.add_(1)
+    seats["worker1"].pass_on("server0", message)
+    got = seats["server0"].receive()
+    assert (got.sender, got.tag) == ("worker1", 5)
+    assert torch.equal(got.values, torch.arange(1.0, num_values + 1))
+    assert seats["worker1"].sent_bytes == seats["worker1"].sent_to["server0"] == 4 * num_values
+
+
+def test_one_message_is_passed_on_to_several(seats: Harness):
+    seats["server0"], seats["worker1"], seats["worker2"]
+    seats["worker0"].send("server0", torch.arange(100_000.0))
+    message = seats["server0"].receive()
+    for name in ("worker1", "worker2"):
+        seats["server0"].pass_on(name, message)
+    for name in ("worker1", "worker2"):
+        assert torch.equal(seats[name].receive().values, torch.arange(100_000.0))
+
+
 def test_many_messages_of_several_senders_keep_each_senders_order(seats: Harness, in_thread):
     num_messages = 300
     workers = NAMES[:3]

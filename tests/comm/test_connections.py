@@ -24,7 +24,7 @@ from paceline.errors import Aborted, PeerLost
 
 NAMES = ["worker0", "worker1", "server0"]
 RUN = b"sixteen bytes!!!"
-PATIENCE_S = 30.0
+PATIENCE_S = 90.0
 
 
 def free_addresses() -> dict[str, str]:

@@ -2,8 +2,10 @@
 
 from dataclasses import replace
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
+import polars
 import pytest
 import torch
 from hypothesis import given
@@ -152,6 +154,10 @@ def test_bytes_are_counted_by_seat(tmp_path):
         assert [worker.sent_bytes for worker in result.workers] == [50 * num_bytes] * 3
         # worker 0 fetched the parameters once more, for the final evaluation
         assert result.workers[1].received_bytes == 50 * num_bytes
+        rows = polars.read_parquet(Path(result.run) / "steps.parquet")
+        counted = rows.group_by("seat").agg(polars.col("sent_bytes", "received_bytes").max())
+        assert counted["sent_bytes"].to_list() == [50 * num_bytes] * 3
+        assert counted["received_bytes"].to_list() == [50 * num_bytes] * 3
 
 
 class NanAtRow(Workload):

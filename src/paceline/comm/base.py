@@ -5,8 +5,9 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, final
 
 if TYPE_CHECKING:
     import torch
@@ -17,7 +18,9 @@ class Finished(Exception):
     """Raised in a server that waits for a message when the run is over."""
 
 
-class Message(NamedTuple):
+@final
+@dataclass(slots=True)
+class Message:
     """A tensor that came from another seat, and the number its sender gave it."""
 
     sender: str
@@ -26,16 +29,24 @@ class Message(NamedTuple):
     shape: tuple[int, ...]
     memory: memoryview
     """The values as bytes: theirs who received them, to read and to change."""
+    frame: object = None
+    """What the transport keeps them in, if it can send that on as it is."""
+    _values: Tensor | None = field(default=None, init=False)
 
     @property
     def values(self) -> Tensor:
         """The same memory as a tensor; a copy, if it does not begin where its dtype may."""
+        if self._values is None:
+            self._values = self._seen_as_tensor()
+        return self._values
+
+    def _seen_as_tensor(self) -> Tensor:
         empty, from_memory, dtype = _makers(self.dtype)
         if not self.memory.nbytes:
             return empty(self.shape, dtype=dtype)
         values = from_memory(self.memory, dtype=dtype)
         if values.data_ptr() % values.element_size():
-            values = values.clone()
+            values, self.frame = values.clone(), None
         return values if len(self.shape) == 1 else values.view(self.shape)
 
 
@@ -80,6 +91,14 @@ class Channel(ABC):
         For memory that is sent over and over: whatever can be prepared is prepared once.
         """
         return partial(self.send, to, values)
+
+    def pass_on(self, to: str, message: Message) -> None:
+        """Send a seat the values of a message that came, as they are now.
+
+        Unlike those of `send` they must not change any more: where it can, a transport sends the
+        memory that they came in.
+        """
+        self.send(to, message.values, message.tag)
 
     @abstractmethod
     def receive(self) -> Message:

@@ -8,7 +8,7 @@ message goes through plain memory, and what can be prepared is prepared once.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache, partial
 from time import monotonic
 from typing import TYPE_CHECKING, Final, final
@@ -75,10 +75,27 @@ class ZmqChannel(Channel):
 
     def send(self, to: str, values: Tensor, tag: int = 0) -> None:
         values = values.contiguous()
-        parts = (self._head(values, tag), bytes_of(values))
-        self._post(partial(self._outbox(to).send_multipart, parts))
-        self.sent_bytes += values.nbytes
-        self.sent_to[to] += values.nbytes
+        head = self._head(_name_of(values.dtype), values.shape, tag)
+        self._send(to, (head, bytes_of(values)), values.nbytes)
+
+    def pass_on(self, to: str, message: Message) -> None:
+        if not isinstance(message.frame, zmq.Frame):
+            super().pass_on(to, message)
+            return
+        head = self._head(message.dtype, message.shape, message.tag)
+        self._send(to, (head, message.frame), message.memory.nbytes, copy=False)
+
+    def _send(
+        self,
+        to: str,
+        parts: Sequence[zmq.Frame | bytes | memoryview],
+        num_bytes: int,
+        *,
+        copy: bool = True,
+    ) -> None:
+        self._post(partial(self._outbox(to).send_multipart, parts, copy=copy))
+        self.sent_bytes += num_bytes
+        self.sent_to[to] += num_bytes
 
     def outlet(self, to: str, values: Tensor) -> Callable[[int], None]:
         if values.nbytes > _SMALL_BYTES:
@@ -100,8 +117,8 @@ class ZmqChannel(Channel):
 
         return send
 
-    def _head(self, values: Tensor, tag: int) -> bytes:
-        kind = wire.Kind(self._run, self.name, _name_of(values.dtype), values.shape)
+    def _head(self, dtype: str, shape: tuple[int, ...], tag: int) -> bytes:
+        kind = wire.Kind(self._run, self.name, dtype, shape)
         self._sequence += 1
         return wire.encode(kind, self._sequence - 1, tag)
 
@@ -109,7 +126,8 @@ class ZmqChannel(Channel):
         """A frame to write small messages of one kind into: ZeroMQ copies it when it is sent."""
         key = (values.dtype, values.shape)
         if key not in self._drafts:
-            frame = bytearray(self._head(values, 0)) + bytes(values.nbytes)
+            frame = bytearray(self._head(_name_of(values.dtype), values.shape, 0))
+            frame += bytes(values.nbytes)
             self._drafts[key] = frame, memoryview(frame)[wire.HEADER_BYTES :]
         return self._drafts[key]
 
@@ -153,8 +171,8 @@ class ZmqChannel(Channel):
 
     def _read(self, frame: zmq.Frame) -> Message:
         """Take a frame apart: its values follow the header, or are a part of their own."""
-        head = frame.buffer
-        memory = self._rest(frame) if frame.more else head[wire.HEADER_BYTES :]
+        head, rest = frame.buffer, self._rest(frame) if frame.more else None
+        memory = head[wire.HEADER_BYTES :] if rest is None else rest.buffer
         kind, sequence, tag = wire.decode(head, memory.nbytes, self._run)
         sender = kind.sender
         # A sender counts its messages up: one that was sent again is taken once.
@@ -164,16 +182,16 @@ class ZmqChannel(Channel):
             raise WireError(f"a message of {sender} from {frame.get('User-Id')}")
         self._last_seen[sender] = sequence
         self.received_bytes += memory.nbytes
-        return Message(sender, tag, kind.dtype, kind.shape, memory)
+        return Message(sender, tag, kind.dtype, kind.shape, memory, rest)
 
-    def _rest(self, frame: zmq.Frame) -> memoryview:
+    def _rest(self, frame: zmq.Frame) -> zmq.Frame:
         """Take the part that has the values of a large message."""
         parts = [frame]
         while parts[-1].more:
             parts.append(self._inbox.recv(copy=False))
         if len(parts) != 2 or len(frame) != wire.HEADER_BYTES:
             raise WireError(f"{len(parts)} parts, the first of {len(frame)} bytes")
-        return parts[1].buffer
+        return parts[1]
 
     def close(self) -> None:
         self._connections.close()

@@ -45,8 +45,8 @@ class Place:
     """Where other nodes reach this one."""
     profiled: Callable[[Iterator[Any]], Iterator[Any]] = iter
     """Wraps what a server loops over, so that a few of its turns can be looked at closely."""
-    checks_gradients: bool = True
-    """Whether gradients may be other than finite; those of replayed compute are made up."""
+    learns: bool = True
+    """Whether anything is learnt. The values of replayed compute are made up: nothing to check."""
 
     @cached_property
     def channel(self) -> Channel:
@@ -134,14 +134,21 @@ class Member(ABC):
     def refresh(self) -> None:
         """Bring the replica to the newest parameters, before they are evaluated or saved."""
 
+    def exchanged(self) -> Mapping[str, int]:
+        """Give `sent_bytes` and `received_bytes`: values to and from other seats, where counted.
+
+        It is asked for with every row of the records, so it may not take long.
+        """
+        return {}
+
     def counted(self) -> Mapping[str, Any]:
         """Give what this worker has counted, for its totals.
 
-        Known are `sent_bytes` and `received_bytes` (values to and from other seats), `refused`
-        (gradients that were not finite), `staleness` (how many updates had which), `times_last`,
-        `late_s` and `wait_s` (how it came to synchronous updates, and waited for others), `apply_s`
-        (how long it applied updates itself), `hidden_s` (how long gradients travelled while it
-        computed) and `buckets` (see `results.BucketTotals`).
+        Known are what `exchanged` gives, `refused` (gradients that were not finite), `staleness`
+        (how many updates had which), `times_last`, `late_s` and `wait_s` (how it came to
+        synchronous updates, and waited for others), `apply_s` (how long it applied updates itself),
+        `hidden_s` (how long gradients travelled while it computed) and `buckets` (see
+        `results.BucketTotals`).
         """
         return {}
 

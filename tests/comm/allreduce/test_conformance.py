@@ -161,7 +161,7 @@ def die_in_the_middle(all_reduce: AllReduce) -> None:
     try:
         all_reduce.reduce(values)
     finally:
-        assert time.monotonic() - began_s < 5
+        assert time.monotonic() - began_s < 60
 
 
 @pytest.mark.parametrize("num_ranks", [2, 4])

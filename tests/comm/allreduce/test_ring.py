@@ -6,20 +6,23 @@ import pytest
 import torch
 
 from paceline.comm.allreduce.base import AllReduce, slice_of
+from paceline.comm.allreduce.overlapped import Overlapped
 from paceline.comm.allreduce.ring import SEGMENT_BYTES, RingAllReduce
+from paceline.comm.base import Channel, Message
 from paceline.comm.line import Line, SeatLine
 from paceline.comm.memory import MemoryChannel, boxes_for
 from paceline.testing.ranks import RankFailed, reduce_together
 
 # Figure 2.7 of the report: three workers with three chunks each, here of one value.
 START = ([1, 2, 3], [10, 20, 30], [100, 200, 300])
-# What each holds after each of the four communications, worked out by hand.
+# What each holds after each of the four communications, worked out by hand. A sum that is not yet
+# of all three is not put in its place: it travels on in the message that it came in.
 WALK = (
     # scatter-reduce: what comes is added
-    ([1, 2, 303], [11, 20, 30], [100, 220, 300]),
-    ([1, 222, 303], [11, 20, 333], [111, 220, 300]),
+    ([1, 2, 3], [10, 20, 30], [100, 200, 300]),
+    ([1, 222, 3], [10, 20, 333], [111, 200, 300]),
     # all-gather: what comes replaces
-    ([111, 222, 303], [11, 222, 333], [111, 220, 333]),
+    ([111, 222, 3], [10, 222, 333], [111, 200, 333]),
     ([111, 222, 333], [111, 222, 333], [111, 222, 333]),
 )
 # Which chunk each worker passed on, and which came to it.
@@ -31,23 +34,55 @@ TALK = (
 )
 
 
+# And what was in it.
+SENT = (
+    (1, 20, 300),
+    (303, 11, 220),
+    (222, 333, 111),
+    (111, 222, 333),
+)
+
+
+class Recording(Channel):
+    """Another channel, and what was sent through it."""
+
+    def __init__(self, channel: Channel) -> None:
+        super().__init__()
+        self.channel, self.sent = channel, []
+
+    def send(self, to: str, values: torch.Tensor, tag: int = 0) -> None:
+        self.sent += values.tolist()
+        self.channel.send(to, values, tag)
+
+    def receive(self) -> Message:
+        return self.channel.receive()
+
+    def close(self) -> None:
+        self.channel.close()
+
+
 def test_it_walks_as_in_the_figure():
     names = ["worker0", "worker1", "worker2"]
     boxes, ends = boxes_for(names), [Line.pair() for _ in names]
 
-    def go_round(rank: int) -> list[tuple[list[float], tuple[int, int]]]:
-        channel = MemoryChannel(names[rank], boxes, SeatLine(Line(ends[rank][0])))
+    def go_round(rank: int) -> list[tuple[list[float], tuple[int, int], float]]:
+        line = SeatLine(Line(ends[rank][0]))
+        channel = Recording(MemoryChannel(names[rank], boxes, line))
         values = torch.tensor(START[rank], dtype=torch.float32)
         ring = RingAllReduce(rank, names, channel)
-        return [(values.tolist(), talked) for talked in ring.communications(values, 1)]
+        walk = [(values.tolist(), talked) for talked in ring.communications(values, 1)]
+        return [(*each, sent) for each, sent in zip(walk, channel.sent, strict=True)]
 
     with ThreadPoolExecutor(3) as threads:
         walks = list(threads.map(go_round, range(3)))
     for pair in ends:
         for end in pair:
             end.close()
-    assert tuple(zip(*([held for held, _ in walk] for walk in walks), strict=True)) == WALK
-    assert tuple(zip(*([talk for _, talk in walk] for walk in walks), strict=True)) == TALK
+    held, talk, sent = (
+        tuple(zip(*([each[what] for each in walk] for walk in walks), strict=True))
+        for what in range(3)
+    )
+    assert (held, talk, sent) == (WALK, TALK, SENT)
 
 
 def count_bytes(all_reduce: AllReduce) -> list[list[int]]:
@@ -73,15 +108,39 @@ def test_every_worker_sends_two_times_n_minus_1_over_n_of_the_bytes(num_ranks: i
 
 
 def many_segments(all_reduce: AllReduce) -> None:
-    """A chunk of far more segments than the window, or a channel, lets wait."""
+    """Far more segments than the window, or a channel, lets wait: they go round in parts."""
     values = torch.ones(60 * all_reduce.num_ranks * SEGMENT_BYTES // 4 // 8)
     all_reduce.reduce(values)
     assert bool((values == all_reduce.num_ranks).all())
 
 
-def test_long_chunks_do_not_lock_the_ring(monkeypatch: pytest.MonkeyPatch):
+def test_large_tensors_do_not_lock_the_ring(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("paceline.comm.allreduce.ring.SEGMENT_BYTES", SEGMENT_BYTES // 8)
     reduce_together("ring", 3, many_segments)
+
+
+def several_in_a_row(all_reduce: AllReduce) -> None:
+    """Large and small, in one part and in several, even and uneven: some are sent ahead."""
+    sizes = [3 * SEGMENT_BYTES, 7, 100_003, 200_001, 0, 5 * SEGMENT_BYTES + 1, 300_000, 12]
+    # No two positions near each other, tensors or rounds have equal values.
+    patterns = [torch.arange(size) % 9973 + 10_000.0 * n for n, size in enumerate(sizes)]
+    tensors = [pattern.clone() for pattern in patterns]
+    overlapped = Overlapped(all_reduce)
+    for turn in range(3):
+        for pattern, values in zip(patterns, tensors, strict=True):
+            values.copy_(pattern + turn + 2 * all_reduce.rank)
+        for values in tensors[:5]:
+            overlapped.begin(values)
+        overlapped.finish(tensors[5:])
+        for pattern, values in zip(patterns, tensors, strict=True):
+            assert torch.equal(values, pattern + turn + all_reduce.num_ranks - 1)
+    overlapped.close()
+
+
+@pytest.mark.parametrize("num_ranks", [2, 3, 5])
+def test_tensors_that_follow_each_other_keep_apart(num_ranks: int, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("paceline.comm.allreduce.ring.SEGMENT_BYTES", SEGMENT_BYTES // 8)
+    reduce_together("ring", num_ranks, several_in_a_row)
 
 
 def reduce_different_sizes(all_reduce: AllReduce) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import TYPE_CHECKING, final
 
 if TYPE_CHECKING:
@@ -26,6 +27,9 @@ class AllReduce(ABC):
     def __init__(self, rank: int, num_ranks: int) -> None:
         self.rank = rank
         self.num_ranks = num_ranks
+        self.following: Callable[[], Tensor | None] = _nothing
+        """Gives the tensor that is reduced next, if that is certain by then and its values are
+        there: an implementation may send some of it ahead."""
 
     @final
     def reduce(self, values: Tensor, *, mean: bool = False) -> None:
@@ -61,6 +65,10 @@ class AllReduce(ABC):
         numbers[self.rank] = number
         self.reduce(numbers)
         return [int(each) for each in numbers.tolist()]
+
+
+def _nothing() -> None:
+    return None
 
 
 def slice_of(num_values: int, num_ranks: int, rank: int) -> slice:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import threading
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, final
 
@@ -28,8 +31,9 @@ class Reduction:
 class Overlapped:
     """Carries out reductions one after the other, in the order they were begun.
 
-    A thread of its own does so while the caller computes. What is not under way when the caller
-    has nothing more to compute is done by the caller itself: it costs no change of threads then.
+    A thread of its own does so while the caller computes. What is left when the caller has nothing
+    more to compute and the thread has nothing to do is done by the caller itself: it costs no
+    change of threads then.
     """
 
     def __init__(self, all_reduce: AllReduce) -> None:
@@ -37,6 +41,8 @@ class Overlapped:
         self._begun: SimpleQueue[Reduction | None] = SimpleQueue()
         self._done: SimpleQueue[Reduction | BaseException] = SimpleQueue()
         self._num_begun = 0
+        # What the thread has taken off the queue and not carried out: one at most.
+        self._upcoming: deque[Reduction | None] = deque()
         self._thread: threading.Thread | None = None
 
     def begin(self, values: Tensor) -> None:
@@ -49,12 +55,15 @@ class Overlapped:
 
     def finish(self, rest: list[Tensor]) -> list[Reduction]:
         """Wait for all that was begun, do the rest here; returns all in the order of `begin`."""
+        if self._done.qsize() < self._num_begun:  # what follows can then be sent ahead
+            while rest:
+                self.begin(rest.pop(0))
         finished = [self._await() for _ in range(self._num_begun)]
         self._num_begun = 0
-        for values in rest:
-            reduction = Reduction(values)
-            self._carry_out(reduction)
-            finished.append(reduction)
+        left = deque(Reduction(values) for values in rest)
+        while left:
+            finished.append(left.popleft())
+            self._carry_out(finished[-1], lambda: left[0] if left else None)
         return finished
 
     def _await(self) -> Reduction:
@@ -64,15 +73,30 @@ class Overlapped:
         return done
 
     def _work(self) -> None:
-        while (reduction := self._begun.get()) is not None:
+        while (reduction := self._take()) is not None:
             try:
-                self._carry_out(reduction)
+                self._carry_out(reduction, self._peek)
             except BaseException as error:  # noqa: BLE001 - raised where it is waited for
                 self._done.put(error)
                 return
             self._done.put(reduction)
 
-    def _carry_out(self, reduction: Reduction) -> None:
+    def _take(self) -> Reduction | None:
+        return self._upcoming.popleft() if self._upcoming else self._begun.get()
+
+    def _peek(self) -> Reduction | None:
+        """Give what the thread carries out next."""
+        if not self._upcoming:
+            with suppress(Empty):
+                self._upcoming.append(self._begun.get_nowait())
+        return self._upcoming[0] if self._upcoming else None
+
+    def _carry_out(self, reduction: Reduction, following: Callable[[], Reduction | None]) -> None:
+        def upcoming() -> Tensor | None:
+            found = following()
+            return None if found is None else found.values
+
+        self._all_reduce.following = upcoming
         reduction.began_ns = perf_counter_ns()
         self._all_reduce.reduce(reduction.values, mean=True)
         reduction.ended_ns = perf_counter_ns()

@@ -14,20 +14,28 @@ So every rank sends 2 (N - 1) / N of the bytes, however many ranks there are.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
 from paceline.comm.allreduce.base import AllReduce, numpys_dtypes, slice_of
 from paceline.comm.allreduce.small_ring import MOST_CHUNK_BYTES, SmallRing, different_tensors
-from paceline.comm.base import Channel
+from paceline.comm.base import Channel, Message
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-# A chunk travels in segments, each added and passed on while the next is on its way.
+# A chunk travels in segments, each added and passed on while the next is on its way: a few, so that
+# something is always on its way, and none so small that the calls it takes cost more than it does.
 SEGMENT_BYTES: Final = 1 << 20
-# How many more segments a rank may have sent than received. Fewer than a channel lets wait for a
-# slow receiver, so that not all ranks can wait for room at once.
+LEAST_SEGMENT_BYTES: Final = 1 << 17
+SEGMENTS: Final = 4
+# A large tensor goes round in parts. What has come and is yet to be passed on stays in the memory
+# it came in, which is about a chunk: so many segments at most.
+MOST_SEGMENTS: Final = 8
+# How many more segments of a part a rank may have sent than received. Together with what it has
+# sent ahead of the next part no more than a channel lets wait for a slow receiver, so that not all
+# ranks can wait for room at once.
 WINDOW: Final = 8
 # For so many small tensors everything is kept prepared.
 _MOST_PREPARED: Final = 16
@@ -41,15 +49,19 @@ class RingAllReduce(AllReduce):
         super().__init__(rank, len(names))
         self._channel = channel
         self._next = names[(rank + 1) % len(names)]
+        self._num_hops = 2 * (len(names) - 1)
         self._small_dtypes = numpys_dtypes()
         self._prepared: dict[int, SmallRing] = {}
+        self._outgoing = _Outgoing()
+        # What follows the tensor that is reduced, if some of it was sent already.
+        self._ahead: Tensor | None = None
 
     def _reduce(self, values: Tensor, divisor: int) -> None:
+        assert self._ahead is None or self._ahead is values
         if (small := self._small(values)) is not None:
             small.reduce(divisor)
         else:
-            for _ in self.communications(values, divisor):
-                pass
+            self._reduce_parts(values, divisor)
         self.sent_bytes = self._channel.sent_bytes
         self.received_bytes = self._channel.received_bytes
 
@@ -71,54 +83,88 @@ class RingAllReduce(AllReduce):
         self._prepared[id(values)] = small
         return small
 
-    def communications(self, values: Tensor, divisor: int) -> Iterator[tuple[int, int]]:
+    def _reduce_parts(self, values: Tensor, divisor: int) -> None:
+        """Reduce part by part; the next is begun while the last of this one is still to come."""
+        begun, self._ahead = self._ahead is values, None
+        parts = self._parts(values)
+        for index, part in enumerate(parts):
+            for hop, _ in enumerate(self.communications(part, divisor, begun=begun)):
+                if hop == self._num_hops - 2:  # all of this part has been passed on
+                    following = parts[index + 1] if index + 1 < len(parts) else self._look_ahead()
+                    begun = following is not None
+                    if following is not None:
+                        self._begin(following)
+
+    def _look_ahead(self) -> Tensor | None:
+        """Give the first part of the tensor that is reduced next, if it is known and large."""
+        values = self.following()
+        if values is None or not values.numel() or self._small(values) is not None:
+            return None
+        self._ahead = values
+        return self._parts(values)[0]
+
+    def _parts(self, values: Tensor) -> list[Tensor]:
+        """Cut a large tensor into parts that go round one after the other."""
+        most = self.num_ranks * MOST_SEGMENTS * SEGMENT_BYTES // values.element_size()
+        num_parts = -(-values.numel() // most)
+        return [values[slice_of(values.numel(), num_parts, each)] for each in range(num_parts)]
+
+    def _chunk(self, values: Tensor, number: int) -> Tensor:
+        return values[slice_of(values.numel(), self.num_ranks, number % self.num_ranks)]
+
+    def _begin(self, values: Tensor) -> None:
+        """Have this rank's own chunk sent."""
+        for segment in _segments(self._chunk(values, self.rank)):
+            self._outgoing.add(partial(self._channel.send, self._next, segment))
+
+    def communications(
+        self, values: Tensor, divisor: int, *, begun: bool = False
+    ) -> Iterator[tuple[int, int]]:
         """Reduce, communication by communication; yields which chunk was passed on, which came."""
-        rank, num_ranks = self.rank, self.num_ranks
-        chunks = [values[slice_of(len(values), num_ranks, each)] for each in range(num_ranks)]
-        outgoing = _Outgoing(self._channel, self._next)
-        outgoing.add_all(_segments(chunks[rank]))
-        num_hops = 2 * (num_ranks - 1)
-        for hop in range(num_hops):
-            came = (rank - hop - 1) % num_ranks
-            for segment in _segments(chunks[came]):
+        outgoing, num_ranks = self._outgoing, self.num_ranks
+        if not begun:
+            self._begin(values)
+        for hop in range(self._num_hops):
+            came = self.rank - hop - 1
+            for segment in _segments(self._chunk(values, came)):
                 outgoing.send_some()
-                received = self._receive(segment)
-                if hop < num_ranks - 1:
-                    segment.add_(received)
-                else:
-                    segment.copy_(received)
-                if hop == num_ranks - 2 and divisor > 1:
-                    segment.div_(divisor)
-                if hop < num_hops - 1:
-                    outgoing.add(segment)
+                message = self._receive(segment)
+                self._merge(hop, segment, message.values, divisor)
+                if hop < self._num_hops - 1:
+                    outgoing.add(partial(self._channel.pass_on, self._next, message))
                 outgoing.num_received += 1
-            yield (came + 1) % num_ranks, came
+            yield (came + 1) % num_ranks, came % num_ranks
         outgoing.send_all()
 
-    def _receive(self, segment: Tensor) -> Tensor:
+    def _merge(self, hop: int, segment: Tensor, received: Tensor, divisor: int) -> None:
+        """Add what came, or keep it; a sum that is not whole yet only travels through here."""
+        whole = self.num_ranks - 2
+        if hop <= whole:
+            received.add_(segment)
+        if hop == whole and divisor > 1:
+            received.div_(divisor)
+        if hop >= whole:
+            segment.copy_(received)
+
+    def _receive(self, segment: Tensor) -> Message:
         message = self._channel.receive()
-        received = message.values
-        if received.shape != segment.shape or received.dtype != segment.dtype:
-            raise different_tensors(message, tuple(segment.shape), str(segment.dtype))
-        return received
+        dtype = str(segment.dtype).removeprefix("torch.")
+        if message.shape != tuple(segment.shape) or message.dtype != dtype:
+            raise different_tensors(message, tuple(segment.shape), dtype)
+        return message
 
 
 @final
 class _Outgoing:
-    """The segments a rank has yet to pass on, in order, sent no faster than they come in."""
+    """What a rank has yet to send, in order, sent no faster than segments come in."""
 
-    def __init__(self, channel: Channel, to: str) -> None:
-        self._channel = channel
-        self._to = to
-        self._waiting: deque[Tensor] = deque()
+    def __init__(self) -> None:
+        self._waiting: deque[Callable[[], None]] = deque()
         self._num_sent = 0
         self.num_received = 0
 
-    def add(self, segment: Tensor) -> None:
-        self._waiting.append(segment)
-
-    def add_all(self, segments: Iterator[Tensor]) -> None:
-        self._waiting.extend(segments)
+    def add(self, send: Callable[[], None]) -> None:
+        self._waiting.append(send)
 
     def send_some(self) -> None:
         """Send what the window has room for."""
@@ -126,16 +172,18 @@ class _Outgoing:
             self._send()
 
     def send_all(self) -> None:
+        """Send what is left, and count anew: not all ranks send as many as come to them."""
         while self._waiting:
             self._send()
+        self._num_sent = self.num_received = 0
 
     def _send(self) -> None:
-        # The channel copies what it cannot send at once, so the segment may change from here on.
-        self._channel.send(self._to, self._waiting.popleft())
+        self._waiting.popleft()()
         self._num_sent += 1
 
 
 def _segments(chunk: Tensor) -> Iterator[Tensor]:
-    length = SEGMENT_BYTES // chunk.element_size()
+    wanted = max(LEAST_SEGMENT_BYTES, min(SEGMENT_BYTES, -(-chunk.nbytes // SEGMENTS)))
+    length = wanted // chunk.element_size()
     for start in range(0, chunk.numel(), length):
         yield chunk[start : start + length]

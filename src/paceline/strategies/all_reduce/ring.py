@@ -51,7 +51,7 @@ class RingMember(Member):
         self._overlapped = Overlapped(self._all_reduce)
         self._timing = Timing()
         self._update = Update(place.optimizer, replica.parameters)
-        self._checks = place.checks_gradients
+        self._learns = place.learns
         self._num_refused = 0
         # All start from the same values, whatever each process drew.
         self._all_reduce.broadcast(replica.parameters)
@@ -78,15 +78,18 @@ class RingMember(Member):
             self._agree_on_order()
         departures.begin()
         self._apply()
-        if must_stop or (self._check_every and self.global_steps % self._check_every == 0):
+        if self._learns and (must_stop or self._is_time_to_check()):
             check_equal(self._all_reduce, self.replica.parameters, self.global_steps)
         return must_stop
+
+    def _is_time_to_check(self) -> bool:
+        return bool(self._check_every) and self.global_steps % self._check_every == 0
 
     def _apply(self) -> None:
         """Update the parameters; a mean that is not finite is refused, by all alike."""
         began_ns = perf_counter_ns()
         self.global_steps += 1
-        if not self._checks or are_finite(self._gradients):
+        if not self._learns or are_finite(self._gradients):
             self._update.apply(self.replica.gradients, self.global_steps)
         else:
             self._num_refused += 1
@@ -100,10 +103,15 @@ class RingMember(Member):
         self._all_reduce.broadcast(order)
         self._departures.order = [int(index) for index in order.tolist()]
 
-    def counted(self) -> Mapping[str, Any]:
+    def exchanged(self) -> Mapping[str, int]:
         return {
             "sent_bytes": self._all_reduce.sent_bytes - self._sent_before,
             "received_bytes": self._all_reduce.received_bytes - self._received_before,
+        }
+
+    def counted(self) -> Mapping[str, Any]:
+        return {
+            **self.exchanged(),
             "refused": self._num_refused,
             "times_last": self._slots.times_last,
             "late_s": self._slots.late_s,

@@ -44,7 +44,7 @@ class PsMember(Member):
         self.global_steps: int = 0
         # Where an update may be complete without us, it may also have to be without others.
         self._takes_leave = rules.averaged is not None and rules.averaged < place.num_workers
-        self._checks = place.checks_gradients
+        self._checks = place.learns
         self._num_refused = 0
         self._staleness: Counter[int] = Counter()
         self._must_wait = False
@@ -104,10 +104,13 @@ class PsMember(Member):
         pieces = torch.arange(table.num_rows).split(_ROWS_AT_ONCE)  # type: ignore[no-untyped-call]
         return torch.cat([self._link.pull_rows(rows) for rows in pieces])
 
+    def exchanged(self) -> Mapping[str, int]:
+        link = self._link
+        return {"sent_bytes": link.sent_bytes, "received_bytes": link.received_bytes}
+
     def counted(self) -> Mapping[str, Any]:
         return {
-            "sent_bytes": self._link.sent_bytes,
-            "received_bytes": self._link.received_bytes,
+            **self.exchanged(),
             "refused": self._num_refused,
             "held_s": self._held_ns / 1e9,
             "staleness": {str(key): count for key, count in sorted(self._staleness.items())},
