@@ -22,6 +22,14 @@ class DidNotRun(Exception):
     """A program that could not be started, failed, or took too long; says why."""
 
 
+class TookTooLong(DidNotRun):
+    """A program that ran, and had not ended when its time was over."""
+
+    def __init__(self, deadline_s: float) -> None:
+        super().__init__(f"not done after {deadline_s:.0f} s")
+        self.deadline_s = deadline_s
+
+
 def last_line(
     command: Sequence[str], deadline_s: float, environment: Mapping[str, str] | None = None
 ) -> dict[str, Any]:
@@ -60,7 +68,7 @@ def _output(
         try:
             code = process.wait(deadline_s)
         except subprocess.TimeoutExpired:
-            raise DidNotRun(f"not done after {deadline_s:.0f} s") from None
+            raise TookTooLong(deadline_s) from None
     if code:
         raise DidNotRun(_why(errors.read_text(errors="replace"), code))
     return out.read_text()

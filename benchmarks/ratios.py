@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,14 +24,19 @@ class Ratio:
     def median(self) -> float:
         return statistics.median(self.each)
 
-    def line(self, wanted: float) -> str:
+    def is_met(self, wanted: float, most: float = math.inf) -> bool:
+        """Whether the median is at least what was wanted, and no more than what is too much."""
+        return wanted <= self.median <= most
+
+    def line(self, wanted: float, most: float = math.inf) -> str:
         """Say the median, the spread, and whether it is what was wanted."""
         low, high = min(self.each), max(self.each)
-        verdict = "met" if self.median >= wanted else "MISSED"
+        verdict = "met" if self.is_met(wanted, most) else "MISSED"
+        bounds = f"{wanted:.2f}" if most == math.inf else f"{wanted:.2f} to {most:.2f}"
         return (
             f"{self.title}: {self.median:.3f} ({low:.3f} to {high:.3f}, n={len(self.each)}); "
             f"medians {statistics.median(self.ours):,.0f} against "
-            f"{statistics.median(self.theirs):,.0f}; wanted {wanted:.2f}: {verdict}"
+            f"{statistics.median(self.theirs):,.0f}; wanted {bounds}: {verdict}"
         )
 
 

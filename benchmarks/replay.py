@@ -4,13 +4,16 @@
 
 Images a second of each network alone over what was published for a K80; rows a second of LeNet,
 replayed as `paceline calibrate` has just measured it, over those of real compute, in turn; virtual
-images a second of a ring of three emulated nodes at dilation 2 and 4 over those at 1, in turn.
+images a second of a ring of three emulated nodes at dilation 2 and 4 over those at 1, in turn. Ends
+with code 1 if a median is further off than it may be, either way.
 """
 
 from __future__ import annotations
 
 import argparse
+import sys
 import tempfile
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,7 +37,9 @@ RING = {
     "num_workers": 3,
     "worker_steps": 12,
 }
-CLOSE = 0.99
+# How far off a ratio may be: of published rates, of calibrated ones and of dilated runs.
+EXACT = (0.99, 1.01)
+CLOSE = (0.95, 1.05)
 
 
 def samples_per_s(**fields: Any) -> float:
@@ -47,7 +52,12 @@ def samples_per_s(**fields: Any) -> float:
     return result.steady_samples_per_s or result.samples_per_s
 
 
-def compare_rates(repetitions: int) -> None:
+def told(ratio: Ratio, bounds: tuple[float, float]) -> bool:
+    print(ratio.line(*bounds), flush=True)
+    return ratio.is_met(*bounds)
+
+
+def compare_rates(repetitions: int) -> Iterator[bool]:
     for workload in device_rates(DEVICE).workloads:
         published = device_rates(DEVICE).of(workload, DEVICE).rows_per_s
         assert published is not None
@@ -56,10 +66,10 @@ def compare_rates(repetitions: int) -> None:
             for _ in range(repetitions)
         ]
         ratio = Ratio(f"{workload} alone over what was published", ours, [published] * len(ours))
-        print(ratio.line(CLOSE), flush=True)
+        yield told(ratio, EXACT)
 
 
-def compare_calibrated(repetitions: int) -> None:
+def compare_calibrated(repetitions: int) -> Iterator[bool]:
     """Replay this machine on itself."""
     rates = calibrate(RunSpec.from_table(LENET), 200, lambda *_: None)
     with tempfile.TemporaryDirectory() as folder:
@@ -68,19 +78,19 @@ def compare_calibrated(repetitions: int) -> None:
         replayed = partial(samples_per_s, **LENET, device=f"replay:{path}", worker_steps=300)
         real = partial(samples_per_s, **LENET, worker_steps=300, eval_samples=10)
         title = "lenet, replayed as calibrated over real"
-        print(alternate(title, replayed, real, repetitions).line(0.95), flush=True)
+        yield told(alternate(title, replayed, real, repetitions), CLOSE)
     if rates.note:
         print(f"warning: {rates.note}")
 
 
-def compare_dilation(repetitions: int) -> None:
+def compare_dilation(repetitions: int) -> Iterator[bool]:
     for dilation in (2, 4):
         title = f"resnet50, ring of 3 at 1 Gbit, dilation {dilation} over 1"
         slowed, plain = (partial(samples_per_s, **RING, dilation=each) for each in (dilation, 1))
-        print(alternate(title, slowed, plain, repetitions).line(0.95), flush=True)
+        yield told(alternate(title, slowed, plain, repetitions), CLOSE)
 
 
-def main() -> None:
+def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--only", default="")
@@ -90,10 +100,10 @@ def main() -> None:
         "calibrated": compare_calibrated,
         "dilation": compare_dilation,
     }
-    for name, compare in parts.items():
-        if arguments.only in name:
-            compare(arguments.repetitions)
+    chosen = [compare for name, compare in parts.items() if arguments.only in name]
+    met = [each for compare in chosen for each in compare(arguments.repetitions)]
+    return 0 if all(met) else 1
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

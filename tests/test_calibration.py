@@ -3,7 +3,8 @@
 import pytest
 import tomli_w
 
-from paceline.calibration import calibrate, file_table
+from paceline import calibration
+from paceline.calibration import _running_share, calibrate, file_table
 from paceline.compute.rates import device_rates
 from paceline.errors import SpecError
 from paceline.spec import RunSpec
@@ -48,3 +49,26 @@ def test_a_table_of_rows_cannot_be_measured():
     workload = {"name": "synthetic", "features": 100}
     with pytest.raises(SpecError, match="rows of its table"):
         calibrate(spec_of(workload=workload), 1, lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("wall_s", "ran_s", "waited_s", "share"),
+    [
+        (10.0, 10.0, 0.0, 1.0),
+        (10.0, 5.0, 5.0, 0.5),  # one thread, and half of a core
+        (10.0, 10.0, 10.0, 0.5),  # two threads that had one core
+        (10.0, 18.0, 2.0, 0.9),  # two threads, and nearly two cores
+        (10.0, 4.0, 0.0, 0.4),  # a kernel that does not count who waits
+    ],
+)
+def test_how_much_threads_ran_is_told_by_their_waiting_too(wall_s, ran_s, waited_s, share):
+    assert _running_share(wall_s, ran_s, waited_s) == pytest.approx(share)
+
+
+def test_a_machine_that_was_busy_with_other_work_is_told(monkeypatch):
+    waited = iter([{"1": 0.0}, {"1": 1000.0}])
+    monkeypatch.setattr(calibration, "in_line_s", lambda: next(waited))
+    rates = calibrate(spec_of(workload=SYNTHETIC), 1, lambda *_: None)
+    assert "busy with other work" in rates.note
+    assert "ran for 0 %" in rates.note
+    assert file_table("mine", "synthetic", rates, "a test")["workloads"]["synthetic"]["note"]

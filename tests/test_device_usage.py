@@ -35,6 +35,22 @@ def test_a_clock_that_stands_still_and_a_node_without_workers():
     assert busy("node2", 1.0) == [None]
 
 
+def test_a_row_that_is_not_later_than_the_one_before_is_left_out():
+    steps = [*STEPS, step("worker0", 3.0, 9.0), step("worker0", 4.0, 9.0)]
+    rows = [{"node": "node0", "time_s": each} for each in (3.0, 4.0)]
+    made = with_device_usage(rows, steps, SEATS)
+    assert [row["device_busy_percent"] for row in made] == pytest.approx([200 / 3, 100])
+
+
+def test_a_long_run_is_no_matter_of_minutes():
+    """Rows times samples would be thousands of millions of looks, and more than a test may take."""
+    many = 50_000
+    steps = [step("worker0", 0.1 * number, 0.05) for number in range(1, many + 1)]
+    rows = [{"node": "node0", "time_s": 0.1 * number} for number in range(1, many + 1)]
+    made = with_device_usage(rows, steps, SEATS)
+    assert {round(row["device_busy_percent"], 3) for row in made} == {50.0}
+
+
 def test_lately_is_the_mean_of_the_workers_last_rows():
     assert last_busy_percent([STEPS[0], STEPS[2]]) == pytest.approx((200 / 3 + 50) / 2)
     assert last_busy_percent([]) is None

@@ -1,10 +1,13 @@
 """A table's rows, summed and back: as torch's own embedding_bag has it."""
 
+import json
+
 import pytest
 import torch
 from torch import Tensor
 from torch.nn import functional
 
+from paceline.measure.profile import Profile
 from paceline.replica import Replica
 from paceline.rows import Rows, distinct
 from paceline.workloads.nets.logistic import SparseLogistic
@@ -126,3 +129,17 @@ def test_distinct_rows_are_torchs(rows: Tensor):
     expected_found, expected_positions = torch.unique(rows, return_inverse=True)
     assert torch.equal(found, expected_found)
     assert torch.equal(positions, expected_positions)
+
+
+def test_a_profile_shows_what_a_sparse_model_computes_with_numpy(tmp_path):
+    model = SparseLogistic(100)
+    model.bias.grad = torch.zeros(1)
+    model.weights.window = torch.zeros(5, 1).requires_grad_()
+    profile = Profile("worker0", tmp_path)
+    for _ in profile.over(iter(range(10))):
+        model.gradients(POSITIONS, torch.ones(3))
+    profile.write(start_s=0.0, dilation=1.0)
+    rows = json.loads((tmp_path / "worker0.operators.json").read_text())
+    calls = {row["operator"]: row["calls_per_step"] for row in rows}
+    for part in ("forward_product", "loss", "backward_product"):
+        assert calls[f"numpy::{part}"] == 1

@@ -10,11 +10,15 @@ from typing import Any
 import polars
 import pytest
 
+from paceline.clusters.base import LinkReport
+from paceline.conductor import Conductor
 from paceline.errors import StoreError
 from paceline.outcome import Outcome
 from paceline.results import Facts, Result
 from paceline.runs import RunDir, create_run
 from paceline.sealing import seal, seal_abandoned
+from paceline.spec import RunSpec
+from paceline.workloads.order import Order
 
 Row = dict[str, Any]
 NO_LOSS = dict.fromkeys(("loss_mean", "loss_min", "loss_max", "loss_variance"))
@@ -174,6 +178,13 @@ def test_a_run_too_short_for_a_sample_of_training_takes_the_mixed_ones(run: RunD
     assert node.disk_read_bytes is None  # one reading tells of no growth
 
 
+@pytest.mark.parametrize(("taken", "known"), [([0], None), ([0, 4000], 4000)])
+def test_memory_of_seats_that_have_left_is_not_nought(run: RunDir, taken, known):
+    write(run, "node0", *(node_row("mixed", 80, each, 100) for each in taken))
+    (node,) = seal(run, facts_of(), Outcome()).nodes
+    assert (node.memory_mean_bytes, node.memory_peak_bytes) == (known, known)
+
+
 def test_what_was_not_measured_is_null_never_zero(run: RunDir):
     result = seal(run, facts_of(), Outcome(status="failed", reason="worker0: no"))
     stored = run.read_result()
@@ -303,6 +314,35 @@ def test_an_abandoned_run_is_sealed_from_what_is_there(run: RunDir):
     assert run.is_sealed
 
 
+def test_an_abandoned_run_still_says_what_is_wrong_with_its_links(run: RunDir):
+    spec = RunSpec.from_table({"workload": "logistic-mnist", "steps": 5})
+    order = Order(num_rows=50, num_workers=1, batch=10, seed=3)
+    outcome = Outcome()
+    conductor = Conductor(
+        spec=spec, order=order, lines={}, seats=(), run_dir=run, outcome=outcome, began_s=0.0
+    )
+    link = LinkReport(node="node0", asked=1e9, sent=8e8, received=1e9)
+    for _ in range(2):  # the driver tells what it knows again and again
+        conductor.note_nodes([link], ["node0's link sent 800 Mbit/s"])
+    assert outcome.warnings == ["node0's link sent 800 Mbit/s"]
+    run.let_go()
+    write(run, "worker0", *ten_rows())
+    result = seal_abandoned(run)
+    assert result.warnings == ("node0's link sent 800 Mbit/s",)
+    assert result.nodes[0].link_sent_bits_per_s == 8e8
+
+
+@pytest.mark.parametrize("status", ["failed", "interrupted"])
+def test_only_a_run_that_finished_is_judged(run: RunDir, status: Any):
+    write(run, "worker0", *ten_rows())
+    assert seal(run, facts_of(), Outcome(status=status, reason="no")).verdict is None
+
+
+def test_a_run_that_finished_is_judged(run: RunDir):
+    write(run, "worker0", *ten_rows())
+    assert seal(run, facts_of(), Outcome()).verdict is not None
+
+
 def test_a_sealed_run_cannot_be_sealed_as_abandoned(run: RunDir):
     write(run, "worker0", *ten_rows())
     seal(run, facts_of(), Outcome())
@@ -339,6 +379,10 @@ class TestReplayedCompute:
         [
             ({"late_steps": 6}, "6 % of the steps were computed late"),
             ({"ready_s": 0.3}, "worker0 had no processor to run on for 30 % of the time"),
+            (
+                {"ready_s": 0.0, "most_ready_s": 0.25},
+                "worker0 had no processor to run on for 25 % of the time",
+            ),
         ],
     )
     def test_a_host_that_could_not_keep_up_is_told(self, run: RunDir, counted: Row, reason: str):
@@ -349,10 +393,16 @@ class TestReplayedCompute:
         assert result.nodes[0].device_busy_percent == 50
 
     def test_one_that_kept_up_is_not(self, run: RunDir):
-        totals = totals_of(late_steps=5, ready_s=0.01)
+        totals = totals_of(late_steps=5, ready_s=0.01, most_ready_s=0.19)
         result = seal(run, replayed(), Outcome(totals={"worker0": totals}))
         assert not result.host_limited
         assert result.warnings == ()
+
+    def test_steps_that_may_have_been_late_are_not_called_in_time(self, run: RunDir):
+        totals = totals_of(late_steps=None, ready_s=0.01)
+        result = seal(run, replayed(), Outcome(totals={"worker0": totals}))
+        assert result.workers[0].late_steps is None
+        assert not result.host_limited
 
     def test_real_compute_is_never_called_host_limited(self, run: RunDir):
         totals = totals_of(ready_s=0.9, final_loss=1.0)

@@ -18,13 +18,14 @@ from torch import Tensor, nn
 from paceline.anatomy import Layer, examine
 from paceline.compute.rates import LayerTime, Rates
 from paceline.errors import DataError, Problem, SpecError
+from paceline.measure.thread_usage import in_line_s
 from paceline.optim import Update
 from paceline.replica import Replica
 from paceline.spec import RunSpec
 
 Progress = Callable[[int, int], None]
 _WARM_UP: Final = 3
-# A machine with nothing else to do gives a step more of its time than this.
+# A machine with nothing else to do lets threads run for more of the time than this.
 _BUSY_SHARE: Final = 0.8
 # More digits than a clock has are of no use to a reader.
 _DIGITS: Final = 9
@@ -46,26 +47,42 @@ def calibrate(spec: RunSpec, repeat: int, progress: Progress) -> Rates:
         raise SpecError([Problem("workload", spec.workload.name, reason)])
     stopwatch = _Stopwatch(spec, replica, layers, batch)
     laps = []
-    began_s, began_cpu_s = perf_counter(), process_time()
+    wall_s, ran_s, waited_s = perf_counter(), process_time(), _waited_s()
     for number in range(_WARM_UP + repeat):
         progress(number, _WARM_UP + repeat)
         laps.append(stopwatch.lap())
     measured = laps[_WARM_UP:]
-    busy = (process_time() - began_cpu_s) / (perf_counter() - began_s)
+    running = _running_share(
+        perf_counter() - wall_s, process_time() - ran_s, max(0.0, _waited_s() - waited_s)
+    )
     return Rates(
         batch=batch,
         layers=_typical(stopwatch.names, [lap.layers for lap in measured]),
         update_s=_rounded(statistics.median(lap.update_s for lap in measured)),
         num_rows=num_rows,
         fields=_fields(spec),
-        note="" if busy > _BUSY_SHARE else _disturbed(busy),
+        note="" if running > _BUSY_SHARE else _disturbed(running),
     )
 
 
-def _disturbed(busy: float) -> str:
+def _waited_s() -> float:
+    """How long the threads of this process stood in line for a processor, all together."""
+    return sum(in_line_s().values())
+
+
+def _running_share(wall_s: float, ran_s: float, waited_s: float) -> float:
+    """Which part of the time that threads could have run they did.
+
+    One of several threads may have all of a core while the others wait for one: so what counts is
+    also how long they stood in line, not only that somebody ran.
+    """
+    return min(ran_s / wall_s, ran_s / ((ran_s + waited_s) or 1.0))
+
+
+def _disturbed(running: float) -> str:
     return (
-        f"the machine was busy with other work when the rates were measured: they are of "
-        f"{100 * busy:.0f} % of a core"
+        f"the machine was busy with other work when the rates were measured: its threads ran for "
+        f"{100 * running:.0f} % of the time that they could have"
     )
 
 

@@ -21,7 +21,7 @@ from paceline.device_usage import last_busy_percent
 from paceline.measure.clock import Clock
 from paceline.measure.host import HostUse
 from paceline.outcome import Outcome
-from paceline.progress import Phase, Progress, View, with_rates
+from paceline.progress import EXCHANGED, Phase, Progress, View, exchanged_rates, with_rates
 from paceline.runs import RunDir
 from paceline.spec import RunSpec
 from paceline.workloads.order import Order
@@ -30,6 +30,9 @@ from paceline.workloads.order import Order
 _LEAVING_S: Final = 30.0
 # How long seats have to write their last rows when a run ends early.
 _GRACE_S: Final = 5.0
+# How long workers have to end their step when asked to stop: that of a large network takes many
+# seconds, and who cannot wait for it asks once more.
+_STOPPING_S: Final = 120.0
 
 
 @final
@@ -115,12 +118,20 @@ class Conductor:
         if departure.reason or self._phase != "ending":
             self._fail(name, departure.reason or "ended before the run was over")
 
-    def note_links(self, links: Sequence[LinkReport]) -> None:
-        """Keep what is known of the nodes' links, as soon as it is."""
+    def note_nodes(self, links: Sequence[LinkReport], warnings: Sequence[str]) -> None:
+        """Keep what is known of the nodes and their links, as soon as it is."""
         if not self._outcome.links:
             self._outcome.links = {each.node: asdict(each) for each in links}
             for row in self._outcome.links.values():
                 self._run_dir.append_link(row)
+        for text in warnings:
+            self._warn(text)
+
+    def _warn(self, text: str) -> None:
+        """Warn once, and write it down: a driver that is killed seals nothing itself."""
+        if text not in self._outcome.warnings:
+            self._outcome.warnings.append(text)
+            self._run_dir.append_warning(text)
 
     def interrupt(self) -> None:
         """Stop after the current step and keep what there is; asked twice, stop at once."""
@@ -128,7 +139,7 @@ class Conductor:
         self._interrupted = True
         self._outcome.status, self._outcome.reason = "interrupted", "stopped by the user"
         self._tell_all("stop")
-        self._deadline_s = 0.0 if at_once else time.monotonic() + _GRACE_S
+        self._deadline_s = 0.0 if at_once else time.monotonic() + _STOPPING_S
 
     def view(self) -> View:
         """Sum up what is known now."""
@@ -137,7 +148,7 @@ class Conductor:
         evaluations = self._outcome.evaluations
         losses = [each["loss_mean"] for each in status if each["loss_mean"] is not None]
         return self._progress.view(
-            phase=self._phase,
+            phase="stopping" if self._interrupted and self._training else self._phase,
             time_s=self._clock.now_s(),
             global_steps=max(shared, default=None),
             worker_steps=sum(each["worker_steps"] for each in status),
@@ -148,13 +159,16 @@ class Conductor:
         )
 
     def _node_usage(self) -> dict[str, Message]:
-        """Give the last sample of each node; of a replayed one also how busy its devices were."""
-        if not self._spec.is_replayed:
-            return dict(self._usage)
+        """Give the last sample of each node, with what its workers say of their exchanges.
+
+        Of a replayed one it also has how busy its devices were.
+        """
         made = {}
         for node, usage in self._usage.items():
             rows = [row for name, row in self._status.items() if self._seats[name].node == node]
-            made[node] = {**usage, "device_busy_percent": last_busy_percent(rows)}
+            made[node] = {**usage, **exchanged_rates(rows)}
+            if self._spec.is_replayed:
+                made[node]["device_busy_percent"] = last_busy_percent(rows)
         return made
 
     def _hear(self, name: str) -> bool:
@@ -222,7 +236,7 @@ class Conductor:
         self._outcome.servers[name] = message
 
     def _on_status(self, name: str, message: Message) -> None:
-        self._status[name] = message
+        self._status[name] = with_rates(self._status.get(name), message, EXCHANGED)
 
     def _on_usage(self, name: str, message: Message) -> None:
         node = self._seats[name].node
@@ -302,9 +316,7 @@ class Conductor:
         targets = {"accuracy": self._spec.target_accuracy, "loss": self._spec.target_loss}
         wanted = {name: value for name, value in targets.items() if value is not None}
         for name in wanted.keys() - metrics.keys():
-            warning = f"target_{name} is given, but the workload's metrics have no {name}"
-            if warning not in self._outcome.warnings:
-                self._outcome.warnings.append(warning)
+            self._warn(f"target_{name} is given, but the workload's metrics have no {name}")
         reached = {
             "accuracy": lambda value: metrics.get("accuracy", -math.inf) >= value,
             "loss": lambda value: metrics.get("loss", math.inf) <= value,

@@ -5,28 +5,26 @@ Told by the workers' own rows: each covers a stretch of time, and says how much 
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, final
 
 Row = dict[str, Any]
-Stretch = tuple[float, float, float]
-"""From when to when, and which part of it the device computed."""
 
 
 def with_device_usage(
     nodes: Sequence[Row], steps: Sequence[Row], seats: Mapping[str, Sequence[str]]
 ) -> list[Row]:
     """Add to each sample of a node how busy its devices were since the one before."""
-    stretches = {
-        seat: _stretches([row for row in steps if row["seat"] == seat])
-        for seat in {row["seat"] for row in steps}
-    }
+    devices: dict[str, _Device] = {}
+    for row in steps:
+        devices.setdefault(row["seat"], _Device()).add(row)
     before_s: dict[str, float] = {}
     made = []
     for row in nodes:
         node, now_s = row["node"], row["time_s"]
-        devices = [stretches[seat] for seat in seats[node] if seat in stretches]
-        busy = [_busy_share(each, before_s.get(node, 0.0), now_s) for each in devices]
+        its = [devices[seat] for seat in seats[node] if seat in devices]
+        busy = [each.busy_share(before_s.get(node, 0.0), now_s) for each in its]
         percent = 100 * sum(busy) / len(busy) if busy else None
         made.append({**row, "device_busy_percent": percent})
         before_s[node] = now_s
@@ -40,23 +38,36 @@ def last_busy_percent(rows: Sequence[Row]) -> float | None:
     return sum(shares) / len(shares) if shares else None
 
 
-def _stretches(rows: Sequence[Row]) -> list[Stretch]:
-    stretches, from_s = [], 0.0
-    for row in rows:
-        until_s = row["time_s"]
-        if until_s > from_s:
-            share = min(1.0, row["compute_s"] / (until_s - from_s))
-            stretches.append((from_s, until_s, share))
-        from_s = until_s
-    return stretches
+@final
+class _Device:
+    """How much a worker's device had computed by when: straight lines between the rows' ends.
 
+    A row's computing is spread evenly over the time that it covers. Samples are looked up, not
+    searched for: a run of hours has many thousands of both.
+    """
 
-def _busy_share(stretches: Sequence[Stretch], from_s: float, until_s: float) -> float:
-    """Which part of a time was spent computing, each stretch's computing spread over it."""
-    if until_s <= from_s:
-        return 0.0
-    busy_s = sum(
-        share * max(0.0, min(end_s, until_s) - max(begin_s, from_s))
-        for begin_s, end_s, share in stretches
-    )
-    return busy_s / (until_s - from_s)
+    def __init__(self) -> None:
+        self._times_s = [0.0]
+        self._computed_s = [0.0]
+
+    def add(self, row: Row) -> None:
+        """Take the next row of the worker; no more is computed in it than it is long."""
+        length_s = row["time_s"] - self._times_s[-1]
+        if length_s > 0:
+            self._times_s.append(row["time_s"])
+            self._computed_s.append(self._computed_s[-1] + min(length_s, row["compute_s"]))
+
+    def busy_share(self, from_s: float, until_s: float) -> float:
+        """Which part of a time was spent computing."""
+        if until_s <= from_s:
+            return 0.0
+        return (self._computed_by(until_s) - self._computed_by(from_s)) / (until_s - from_s)
+
+    def _computed_by(self, moment_s: float) -> float:
+        times_s, computed_s = self._times_s, self._computed_s
+        if moment_s >= times_s[-1]:
+            return computed_s[-1]
+        next_ = max(1, bisect_right(times_s, moment_s))
+        last = next_ - 1
+        part = (moment_s - times_s[last]) / (times_s[next_] - times_s[last])
+        return computed_s[last] + part * (computed_s[next_] - computed_s[last])

@@ -32,6 +32,7 @@ from paceline.results import Facts, Result
 from paceline.runs import RunDir, create_run
 from paceline.sealing import seal
 from paceline.spec import RunSpec
+from paceline.stopping import StopRequests
 from paceline.workloads.order import Order
 
 Watch = Callable[[View], None]
@@ -125,6 +126,7 @@ def _carry_out(
     if spec.cluster.encrypts and spec.strategy.connects_itself:
         name = spec.strategy.name
         outcome.warnings.append(f"{name} has connections of its own, which are not encrypted")
+        run_dir.append_warning(outcome.warnings[-1])
     crew: Crew | None = None
     try:
         _keep_source(run_dir, spec)
@@ -141,7 +143,7 @@ def _carry_out(
         _lead(conductor, crew, watch)
         _note_stragglers(conductor, outcome)
         return _failure(run_dir, outcome, conductor.failed_seat)
-    except KeyboardInterrupt:  # not in the middle of training, where it is answered gently
+    except KeyboardInterrupt:  # before the seats are led, or after: then it is answered gently
         outcome.status, outcome.reason = "interrupted", "stopped by the user"
         return Interrupted(outcome.reason)
     except OSError as error:
@@ -149,22 +151,22 @@ def _carry_out(
         return RunError(outcome.reason)
     finally:
         if crew is not None:
-            outcome.warnings += crew.warnings
+            outcome.warnings += [text for text in crew.warnings if text not in outcome.warnings]
             crew.end()
 
 
 def _lead(conductor: Conductor, crew: Crew, watch: Watch) -> None:
     """Hear the seats, see who leaves, show how it goes, until the run is over."""
-    _warm_up()
-    while not conductor.is_over:
-        try:
+    with StopRequests() as requests:
+        _warm_up()
+        while not conductor.is_over:
             conductor.attend(_TICK_S)
             for departure in crew.departures():
                 conductor.left(departure)
-            conductor.note_links(crew.links)
+            conductor.note_nodes(crew.links, crew.warnings)
+            while requests.heard():
+                conductor.interrupt()
             watch(conductor.view())
-        except KeyboardInterrupt:
-            conductor.interrupt()
 
 
 def _note_stragglers(conductor: Conductor, outcome: Outcome) -> None:

@@ -33,7 +33,8 @@ def node_usage(
     if not rows:
         return usage
     cpu = [row["cpu_percent"] for row in rows]
-    memory = [row["memory_bytes"] for row in rows]
+    # Seats that have left hold nothing: that says nothing about what they took.
+    memory = [row["memory_bytes"] for row in rows if row["memory_bytes"]]
     mean = sum(cpu) / len(cpu)
     return replace(
         usage,
@@ -41,8 +42,8 @@ def node_usage(
         cpu_percent_peak=max(cpu),
         cpu_node_percent_mean=mean / facts.num_cores[name],
         cpu_node_percent_peak=max(cpu) / facts.num_cores[name],
-        memory_mean_bytes=round(sum(memory) / len(memory)),
-        memory_peak_bytes=max(memory),
+        memory_mean_bytes=round(sum(memory) / len(memory)) if memory else None,
+        memory_peak_bytes=max(memory, default=None),
         disk_read_bytes=_growth(every, phase, "disk_read_bytes"),
         disk_written_bytes=_growth(every, phase, "disk_written_bytes"),
     )

@@ -24,10 +24,10 @@ Row = dict[str, Any]
 
 # The part of the time that a steady rate leaves out.
 _TENTH: Final = 0.1
-# A replayed run is host-limited if more of its steps than this were computed late, or if a seat
-# that could have run had no processor for more of the time than this.
+# A replayed run is host-limited if more of its steps than this were computed late, or if a thread
+# of a seat could have run and had no processor for more of the time than this.
 _LATE_SHARE: Final = 0.05
-_HELD_UP_SHARE: Final = 0.1
+_HELD_UP_SHARE: Final = 0.2
 
 
 @final
@@ -189,6 +189,7 @@ def _worker_totals(name: str, outcome: Outcome, steps: list[Row]) -> WorkerTotal
         rejected_peers=said.get("rejected_peers"),
         cpu_s=said.get("cpu_s"),
         ready_s=said.get("ready_s"),
+        most_ready_s=said.get("most_ready_s"),
         memory_peak_bytes=said.get("memory_peak_bytes"),
         hidden_s=said.get("hidden_s"),
         device_busy_s=said.get("device_busy_s"),
@@ -313,7 +314,7 @@ def _is_host_limited(
     late = sum(each.late_steps or 0 for each in workers)
     steps = sum(each.worker_steps for each in workers if each.late_steps is not None)
     seats: list[WorkerTotals | ServerTotals] = [*workers, *servers]
-    held_up = {each.name: (each.ready_s or 0.0) / train_s for each in seats}
+    held_up = {each.name: (each.most_ready_s or each.ready_s or 0.0) / train_s for each in seats}
     worst = max(held_up, key=lambda name: held_up[name])
     reasons = []
     if late > _LATE_SHARE * steps:

@@ -29,7 +29,7 @@ def take_place(berth: Berth, spec: RunSpec, profile: Profile | None = None) -> P
         num_servers=spec.strategy.num_servers,
         replica=_replica(spec),
         optimizer=optimizer,
-        checks_gradients=not spec.is_replayed,
+        learns=not spec.is_replayed,
         most_steps=spec.steps,
         host=berth.host if len(nodes) == 1 else None,
         nodes=tuple(seat.node for seat in seats if seat.role == "worker"),

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, final
+from typing import Any, Final, Literal, final
 
 from paceline.spec import RunSpec
 from paceline.workloads.order import Order
 
-Phase = Literal["preparing", "starting", "training", "saving", "evaluating", "ending"]
+Phase = Literal["preparing", "starting", "training", "stopping", "saving", "evaluating", "ending"]
 
 
 @final
@@ -20,9 +20,11 @@ class View:
 
     phase: Phase
     time_s: float
+    """Of the training clock: virtual seconds under dilation, as all rates are."""
     fraction: float | None
     """How much of the run is done, where that can be told."""
     left_s: float | None
+    """Real seconds, whatever the training clock counts: this is how long somebody has to wait."""
     global_steps: int | None
     worker_steps: int
     samples: int
@@ -32,6 +34,8 @@ class View:
     accuracy: float | None
     nodes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The last sample of each node."""
+    dilation: float = 1.0
+    """How many real seconds one of the training clock takes."""
     note: str = ""
     """What is being prepared, before anything starts."""
 
@@ -53,16 +57,27 @@ class View:
         )
 
 
-def with_rates(before: Mapping[str, Any] | None, usage: dict[str, Any]) -> dict[str, Any]:
+_LINK: Final = ("net_sent_bytes", "net_received_bytes")
+EXCHANGED: Final = ("sent_bytes", "received_bytes")
+"""What a worker's strategy counts, links or not."""
+
+
+def with_rates(
+    before: Mapping[str, Any] | None, row: dict[str, Any], counters: Sequence[str] = _LINK
+) -> dict[str, Any]:
     """Add to a node's sample how fast its link was, where there is one, since the one before."""
-    elapsed_s = 0.0 if before is None else usage["time_s"] - before["time_s"]
-    if before is None or elapsed_s <= 0 or usage.get("net_sent_bytes") is None:
-        return usage
-    rates = {
-        f"{key}_per_s": (usage[key] - before[key]) / elapsed_s
-        for key in ("net_sent_bytes", "net_received_bytes")
-    }
-    return {**usage, **rates}
+    elapsed_s = 0.0 if before is None else row["time_s"] - before["time_s"]
+    if before is None or elapsed_s <= 0:
+        return row
+    known = [key for key in counters if row.get(key) is not None and before.get(key) is not None]
+    return {**row, **{f"{key}_per_s": (row[key] - before[key]) / elapsed_s for key in known}}
+
+
+def exchanged_rates(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
+    """Add up how fast the workers of a node sent and received, as their strategy counts it."""
+    keys = [f"{counter}_per_s" for counter in EXCHANGED]
+    told = [row for row in rows if all(key in row for key in keys)]
+    return {key: sum(row[key] for row in told) for key in keys} if told else {}
 
 
 @final
@@ -80,12 +95,14 @@ class Progress:
         steps = worker_steps if shared is None else shared
         if known["phase"] == "training":
             self._seen.append((time_s, steps))
-        left_s = time_s * (1 - fraction) / fraction if fraction else None
+        dilation = self._spec.dilation
+        left_s = dilation * time_s * (1 - fraction) / fraction if fraction else None
         return View(
             time_s=time_s,
             worker_steps=worker_steps,
             fraction=fraction,
             left_s=left_s,
+            dilation=dilation,
             steps_per_s=self._rate(),
             **known,
         )

@@ -76,6 +76,8 @@ class WorkerTotals:
     """Processor time of the thread that steps; those that help it with arithmetic not counted."""
     ready_s: float | None = None
     """How long that thread could have run, but had no processor."""
+    most_ready_s: float | None = None
+    """The same of whichever of its threads stood in line longest."""
     memory_peak_bytes: int | None = None
     """The most that was resident at once, from its start to the end of training."""
     sent_bytes: int | None = None
@@ -102,7 +104,8 @@ class WorkerTotals:
     device_busy_s: float | None = None
     """Replayed compute: how long its device computed, in all."""
     late_steps: int | None = None
-    """Replayed compute: steps whose compute the host could not end in time."""
+    """Replayed compute: steps whose compute the host could not end in time; None where that cannot
+    be told, as within torch's own back-propagation."""
     buckets: tuple[BucketTotals, ...] = ()
     """Where gradients leave in groups: what became of each."""
 
@@ -125,6 +128,7 @@ class ServerTotals:
     """Time that pushes waited before the server looked at them; None where it cannot be told."""
     ready_s: float | None = None
     """As of a worker."""
+    most_ready_s: float | None = None
     busy_s: float | None = None
     """Time that it did not wait for anybody."""
     dropped_frames: int | None = None

@@ -168,6 +168,10 @@ class RunDir:
         """Keep what is known of a node's link, for the same reason."""
         self._append("links", row)
 
+    def append_warning(self, text: str) -> None:
+        """Keep what a reader should know, for the same reason."""
+        self._append("warnings", {"text": text})
+
     def _append(self, name: str, row: dict[str, Any]) -> None:
         with contextlib.suppress(OSError), self.seat_records(name).open("a") as file:
             file.write(json.dumps(row) + "\n")

@@ -49,9 +49,11 @@ def seal(run: RunDir, facts: Facts, outcome: Outcome) -> Result:
 
 def seal_abandoned(run: RunDir) -> Result:
     """Seal a run whose driver is gone."""
-    outcome = Outcome(status="interrupted", reason="its driver was killed")
     run.hold()
     try:
+        warnings = [row["text"] for row in _rows_of(run, "warnings")]
+        reason = "its driver was killed"
+        outcome = Outcome(status="interrupted", reason=reason, warnings=warnings)
         return seal(run, Facts(**run.read_facts()), outcome)
     finally:
         run.let_go()

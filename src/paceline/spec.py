@@ -109,6 +109,7 @@ class RunSpec(Description):
             except SpecError as error:
                 problems += error.problems
                 del values[part]
+        values = {**_workers_meant(values), **values}
         try:
             # How the parts go together can only be told when each of them is right.
             spec = build(cls, values, "", together=not problems)
@@ -192,6 +193,7 @@ class RunSpec(Description):
             yield Problem("steps", self.steps, reason, LENGTHS[1:])
         yield from self.strategy.group_problems(self.num_workers)
         yield from self.cluster.group_problems(**self._group)
+        yield from self.cluster.dilation_problems(self.dilation)
         if self.strategy.needs_processes and self.cluster.shares_process and self.num_workers > 1:
             reason = f"{self.strategy.name} needs a process for each worker"
             yield Problem("cluster", self.cluster.name, reason, ("local",))
@@ -285,6 +287,24 @@ def read_toml(path: Path) -> dict[str, Any]:
         return tomllib.loads(path.read_text())
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SpecError([Problem("spec", str(path), f"cannot be read: {error}")]) from error
+
+
+def cluster_of(table: Mapping[str, Any]) -> Cluster:
+    """Build the cluster of a spec's table, and nothing else of it."""
+    made: Cluster = _build_part("cluster", {"cluster": {}, **table})
+    return made
+
+
+def _workers_meant(values: Mapping[str, Any]) -> dict[str, int]:
+    """Three nodes alone mean three workers, of a strategy that can have them."""
+    cluster, strategy = values.get("cluster"), values.get("strategy", Single())
+    if not isinstance(cluster, Cluster) or not isinstance(strategy, Strategy):
+        return {}
+    apart = strategy.servers_apart
+    number = cluster.workers_meant(strategy.num_servers, servers_apart=apart)
+    if number is None or any(strategy.group_problems(number)):
+        return {}
+    return {"num_workers": number}
 
 
 def _build_part(part: str, values: Mapping[str, Any]) -> Any:

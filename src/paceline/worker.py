@@ -311,7 +311,10 @@ class Worker:
             if self.profile is not None:
                 self.recorder.load.total_ns -= self.profile.take_spent_ns()
             samples = self.num_steps * self.order.batch
-            row = self.recorder.write(self.clock.now_s(), samples, self.member.global_steps)
+            member = self.member
+            row = self.recorder.write(
+                self.clock.now_s(), samples, member.global_steps, member.exchanged()
+            )
             self.line.offer("status", **row)
         self.line.poll()
 

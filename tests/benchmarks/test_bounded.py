@@ -31,7 +31,7 @@ def call(*command: str, deadline_s: float = 30.0) -> str:
         capture_output=True,
         text=True,
         check=True,
-        timeout=60,
+        timeout=300,
     )
     return done.stdout.strip()
 
@@ -80,6 +80,6 @@ class TestNothingIsLeft:
             f"or not pathlib.Path({str(note)!r}).read_text(): time.sleep(0.01)\n"
             f"{then}"
         )
-        said = python(code, deadline_s=30.0 if "print" in then else 5.0)
-        assert said == ("{}" if "print" in then else "did not run: not done after 5 s")
+        said = python(code, deadline_s=120.0 if "print" in then else 30.0)
+        assert said == ("{}" if "print" in then else "did not run: not done after 30 s")
         assert not psutil.pid_exists(int(note.read_text()))

@@ -50,6 +50,7 @@ def test_it_counts_the_time_its_device_computed_and_has_no_loss(replica: Replica
     assert not compute.has_loss
     assert all(map(math.isnan, losses))
     assert compute.counted()["device_busy_s"] == pytest.approx(3 * STEP_S)
+    assert compute.counted()["late_steps"] is not None
 
 
 def test_gradients_are_finite_not_zero_and_each_workers_own(replica: Replica):
@@ -86,6 +87,14 @@ def test_through_autograd_each_gradient_is_ready_in_its_turn_and_stays_as_it_is(
     assert layers == ["2", "2", "0", "0"] * 2
     assert torch.equal(replica.gradients, before)
     assert compute.counted()["device_busy_s"] == pytest.approx(2 * STEP_S)
+    assert compute.counted()["late_steps"] is None  # what is exchanged in there takes time too
+
+
+def test_gradients_of_layers_that_no_file_lists_are_told_of_at_the_end(replica: Replica):
+    told = []
+    Replay(replica, told.append, TIMES[1:]).gradients(())
+    names = {parameter: name for name, parameter in replica.model.named_parameters()}
+    assert [names[each] for each in told] == ["2.bias", "2.weight", "0.bias", "0.weight"]
 
 
 def test_layers_of_another_model_are_told(replica: Replica):

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from paceline.results import Result
-from paceline.verdict import judge
+from paceline.verdict import judge, suggestions_for
 from paceline.verdict.thresholds import Thresholds
 from tests.paths import ROOT
 from tests.verdict.made import node, result, server, worker
@@ -91,6 +91,13 @@ class TestTooLittle:
     def test_a_worker_that_never_stepped_is_no_error(self):
         never = worker(1, load_s=None, compute_s=None, exchange_s=None, worker_steps=0)
         assert judge(result(worker(0, compute_s=9.0), never)) is None
+
+    @pytest.mark.parametrize("status", ["failed", "interrupted"])
+    def test_a_run_that_did_not_finish_says_nothing(self, status):
+        made = result(worker(0, compute_s=9.0))
+        assert judge(made) is not None
+        assert judge(replace(made, status=status, reason="worker0: no")) is None
+        assert suggestions_for(replace(made, status=status)) == []
 
     def test_a_run_that_never_trained(self):
         assert judge(result(train_s=None)) is None

@@ -24,6 +24,6 @@ class Compute(ABC):
         """Give what was counted, for the worker's totals.
 
         Known are `device_busy_s` (how long a replayed device computed) and `late_steps` (how
-        many steps took it longer than they should have).
+        many steps took it longer than they should have; None where that cannot be told).
         """
         return {}

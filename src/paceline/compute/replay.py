@@ -99,10 +99,10 @@ class Replay(Compute):
     def _sleep(self, after_ns: int) -> None:
         _sleep_until(self._began_ns + after_ns)
 
-    def counted(self) -> dict[str, float | int]:
+    def counted(self) -> dict[str, float | int | None]:
         return {
             "device_busy_s": self._num_steps * self._step_ns / 1e9,
-            "late_steps": self._num_late,
+            "late_steps": self._num_late if self._through is None else None,
         }
 
 
@@ -139,10 +139,13 @@ def _moments(
         raise SpecError([Problem("device", "replay", f"{reason}; calibrate it again")])
     own = _own_parameters(replica, modules)
     passed_s = sum(each.forward_s for each in times)
-    moments = []
+    moments: list[tuple[int, list[nn.Parameter]]] = []
     for each in reversed(times):
         passed_s += each.backward_s
         moments.append((round(1e9 * dilation * passed_s), own[_module_name(each.layer)]))
+    listed = {parameter for _, parameters in moments for parameter in parameters}
+    # Layers that no file lists, as those whose parent computes for them: when all is computed.
+    moments[-1][1].extend(each for each in reversed(replica.places) if each not in listed)
     return moments
 
 

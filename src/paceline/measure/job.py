@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -25,6 +27,10 @@ COLUMNS: Final = (
     "machine_packets_received",
     "processes",
 )
+# How often we look whether the command is still there.
+_LOOK_S: Final = 0.01
+# The kernel counts processor time in ticks of 10 ms: over a shorter time a rate says nothing.
+_LEAST_S: Final = 0.05
 # Fields of /proc/net/dev: received bytes and packets, sent bytes and packets.
 _FIELDS: Final = (8, 0, 9, 1)
 
@@ -32,23 +38,37 @@ _FIELDS: Final = (8, 0, 9, 1)
 def watch_job(command: Sequence[str], interval_s: float, show: Callable[[Row], None]) -> int:
     """Run a command to its end and show a row each interval; returns how it ended, as a shell does.
 
-    Raises `OSError` where it cannot be started. A signal that asks us to end is passed on to it.
+    The last row is of the time since the one before, so a command that is over sooner has one too.
+    Raises `NotStarted` where it cannot be started. A signal that asks us to end is passed on to it.
     """
-    with _Signals() as signals, subprocess.Popen(command) as process:
+    began_s, base = time.monotonic(), _machine_counters()
+    with _Signals() as signals, _started(command) as process:
         signals.pass_on_to(process)
-        sampler, began_s = Sampler([process.pid]), time.monotonic()
-        before = _Before(began_s, sampler.sample(), _machine_counters())
-        base = before.carried
+        sampler = Sampler([process.pid])
+        # What it used before it was first looked at belongs to the first row.
+        before = _Before(began_s, replace(sampler.sample(), cpu_s=0.0), base)
         while True:
-            is_over = _ends_within(process, before.time_s + interval_s - time.monotonic())
+            is_over = _ends_before(process.pid, before.time_s + interval_s)
+            time.sleep(max(0.0, before.time_s + _LEAST_S - time.monotonic()))
+            # It is waited for only after this: until then its account can be read.
             now = _Before(time.monotonic(), sampler.sample(), _machine_counters())
-            if now.time_s > before.time_s:
-                show(_row(before, now, base, began_s))
+            show(_row(before, now, base, began_s))
             before = now
             if is_over:
                 break
     code = process.returncode
     return 128 - code if code < 0 else code
+
+
+class NotStarted(Exception):
+    """A command that is not there, or may not be run."""
+
+
+def _started(command: Sequence[str]) -> subprocess.Popen[bytes]:
+    try:
+        return subprocess.Popen(command)
+    except OSError as error:
+        raise NotStarted(error.strerror) from error
 
 
 class _Before:
@@ -64,24 +84,35 @@ def _row(before: _Before, now: _Before, base: tuple[int, ...], began_s: float) -
     usage = now.usage
     cpu_s = usage.cpu_s - before.usage.cpu_s
     carried = [its - first for its, first in zip(now.carried, base, strict=True)]
+    # Whoever has ended holds no memory: the last row tells what was last seen.
+    seen = usage if usage.num_processes else before.usage
     values = (
         round(now.time_s - began_s, 3),
         round(100 * cpu_s / (now.time_s - before.time_s), 1),
-        usage.memory_bytes,
+        seen.memory_bytes,
         usage.disk_read_bytes,
         usage.disk_written_bytes,
         *carried,
-        usage.num_processes,
+        seen.num_processes,
     )
     return dict(zip(COLUMNS, values, strict=True))
 
 
-def _ends_within(process: subprocess.Popen[bytes], timeout_s: float) -> bool:
-    try:
-        process.wait(max(0.0, timeout_s))
-    except subprocess.TimeoutExpired:
-        return False
+def _ends_before(pid: int, deadline_s: float) -> bool:
+    """Wait for a child to end, and leave it there: the kernel then still has its account."""
+    while not _has_ended(pid):
+        left_s = deadline_s - time.monotonic()
+        if left_s <= 0:
+            return False
+        time.sleep(min(left_s, _LOOK_S))
     return True
+
+
+def _has_ended(pid: int) -> bool:
+    try:
+        return os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+    except ChildProcessError:  # a signal that was passed on found it ended
+        return True
 
 
 class _Signals:

@@ -14,7 +14,7 @@ from time import perf_counter_ns
 from typing import TYPE_CHECKING, Any, Final, Self, TypeVar, final
 
 from torch import Tensor
-from torch.profiler import ProfilerActivity, profile
+from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils._python_dispatch import TorchDispatchMode
 
 if TYPE_CHECKING:
@@ -25,6 +25,8 @@ Shapes = tuple[tuple[int, ...], ...]
 
 # The first steps are not like the others: memory is touched for the first time.
 _SKIPPED: Final = 3
+# Of all that a profiler notes; `numpy::` is what a workload marks of its own.
+_OPERATORS: Final = ("aten::", "numpy::")
 
 
 @final
@@ -44,8 +46,9 @@ class Profile:
         self._seat = seat
         self._folder = folder
         self._count = count
-        # The first profile of a process takes seconds to begin: not while others train.
-        with profile(activities=[ProfilerActivity.CPU]):
+        # The first profile of a process takes seconds to begin, the first mark in one some
+        # milliseconds: not while others train.
+        with profile(activities=[ProfilerActivity.CPU]), record_function("first"):
             pass
         self._profiler = profile(activities=[ProfilerActivity.CPU], record_shapes=True)
         self._sizes = _Sizes()
@@ -106,7 +109,7 @@ class Profile:
         averages = self._profiler.key_averages(group_by_input_shape=True)
         inorder = sorted(averages, key=lambda each: each.self_cpu_time_total, reverse=True)
         for each in inorder:
-            if str(each.key).startswith("aten::") and each.self_cpu_time_total > 0:
+            if str(each.key).startswith(_OPERATORS) and each.self_cpu_time_total > 0:
                 yield self._row(each)
 
     def _row(self, event: FunctionEventAvg) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from array import array
 from collections import deque
+from collections.abc import Mapping
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, final
@@ -13,6 +14,7 @@ from paceline.measure.spans import Span
 
 # How many losses are kept in memory for the mean of the last tenth: enough for 650,000 steps.
 _TAIL_STEPS: Final = 1 << 16
+_NOTHING: Final[Mapping[str, int]] = {}
 _NO_LOSS: Final = dict.fromkeys(("loss_mean", "loss_min", "loss_max", "loss_variance"))
 
 
@@ -44,7 +46,13 @@ class Recorder:
         self._has_loss = has_loss
         self._dilation = dilation
 
-    def write(self, time_s: float, num_samples: int, global_steps: int | None) -> dict[str, Any]:
+    def write(
+        self,
+        time_s: float,
+        num_samples: int,
+        global_steps: int | None,
+        exchanged: Mapping[str, int] = _NOTHING,
+    ) -> dict[str, Any]:
         """Append a row about the steps since the last one; returns it."""
         losses, self.losses = self.losses, []
         self.num_steps += len(losses)
@@ -58,6 +66,8 @@ class Recorder:
             "load_s": self.load.take_s() / self._dilation,
             "compute_s": self.compute.take_s() / self._dilation,
             "exchange_s": self.exchange.take_s() / self._dilation,
+            "sent_bytes": exchanged.get("sent_bytes"),
+            "received_bytes": exchanged.get("received_bytes"),
             **(_moments(losses) if self._has_loss else _NO_LOSS),
         }
         if self._rows is not None:

@@ -1,29 +1,45 @@
-"""What a thread has had of a processor, and for how long it stood in line for one."""
+"""What a seat's threads have had of a processor, and for how long they stood in line for one."""
 
 from __future__ import annotations
 
+import contextlib
 import time
 from pathlib import Path
-from typing import final
+from typing import Final, final
+
+_TASKS: Final = Path("/proc/self/task")
 
 
 @final
 class ThreadUsage:
-    """Counts from the moment it is made, for the thread that makes it."""
+    """Counts from the moment it is made, for the thread that makes it, and for all beside it.
+
+    A seat also exchanges in threads of its own, and of its libraries: if one of these has no
+    processor, the seat waits although its own thread never stood in line.
+    """
 
     def __init__(self) -> None:
+        self._own = Path("/proc/thread-self").readlink().name
         self._cpu_s = time.thread_time()
-        self._in_line_s = _in_line_s()
+        self._before = in_line_s()
 
     def table(self) -> dict[str, float | None]:
-        """Give both as fields of a seat's totals; None where the kernel keeps no such account."""
-        now_s, before_s = _in_line_s(), self._in_line_s
-        waited_s = None if now_s is None or before_s is None else max(0.0, now_s - before_s)
-        return {"cpu_s": time.thread_time() - self._cpu_s, "ready_s": waited_s}
+        """Give them as fields of a seat's totals; None where the kernel keeps no such account."""
+        waited = {
+            thread: max(0.0, now_s - self._before.get(thread, 0.0))
+            for thread, now_s in in_line_s().items()
+        }
+        return {
+            "cpu_s": time.thread_time() - self._cpu_s,
+            "ready_s": waited.get(self._own),
+            "most_ready_s": max(waited.values(), default=None),
+        }
 
 
-def _in_line_s() -> float | None:
-    try:
-        return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
-    except (OSError, IndexError, ValueError):
-        return None
+def in_line_s() -> dict[str, float]:
+    """How long each thread of this process was ready to run and had no processor, by its number."""
+    found = {}
+    for task in _TASKS.iterdir():
+        with contextlib.suppress(OSError, IndexError, ValueError):  # ended, or not counted here
+            found[task.name] = int((task / "schedstat").read_text().split()[1]) / 1e9
+    return found

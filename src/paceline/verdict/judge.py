@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def judge(result: Result, thresholds: Thresholds = THRESHOLDS) -> Verdict | None:
-    """Name what held a run up, and what to try; None of a run that says too little."""
+    """Name what held a run up, and what to try; None if it did not finish or says too little."""
     view = View.of(result, thresholds.least_steps)
     if view is None:
         return None

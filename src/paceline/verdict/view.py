@@ -24,7 +24,12 @@ class View:
 
     @staticmethod
     def of(result: Result, least_steps: int) -> View | None:
-        """Look at a run; None if too little of it was recorded."""
+        """Look at a run; None if too little of it was recorded.
+
+        One that did not finish lacks what its seats say at their end, such as for whom they waited.
+        """
+        if result.status != "finished":
+            return None
         parts = all_parts(result)
         steps = [each.worker_steps for each in result.workers]
         if not result.train_s or len(parts) < len(steps) or min(steps, default=0) < least_steps:

@@ -8,6 +8,8 @@ from typing import Final, Literal
 
 from torch import nn
 
+from paceline.workloads.nets.initial import glorot
+
 _WIDTHS: Final = (64, 128, 256, 512, 512)
 _CONVOLUTIONS: Final = {16: (2, 2, 3, 3, 3), 19: (2, 2, 4, 4, 4)}
 
@@ -27,7 +29,7 @@ def vgg(depth: Literal[16, 19], num_classes: int = 1000, dropout: float = 0.5) -
     # At 224 pixels the pooling is the identity; at other sizes it keeps the classifier as it is.
     parts = {"features": features, "pool": nn.AdaptiveAvgPool2d(7), "flatten": nn.Flatten()}
     model = nn.Sequential(OrderedDict(**parts, classifier=classifier))
-    _initialise(model)
+    glorot(model)  # as section 3.1 has it: they need no smaller network trained first
     return model
 
 
@@ -39,12 +41,3 @@ def _features(convolutions: tuple[int, ...]) -> Iterator[nn.Module]:
             yield nn.ReLU(inplace=True)
             channels = width
         yield nn.MaxPool2d(2)
-
-
-def _initialise(model: nn.Module) -> None:
-    """Section 3.1: Glorot and Bengio's values, which need no smaller network trained first."""
-    for layer in model.modules():
-        if isinstance(layer, nn.Conv2d | nn.Linear):
-            nn.init.xavier_uniform_(layer.weight)
-            assert layer.bias is not None
-            nn.init.zeros_(layer.bias)

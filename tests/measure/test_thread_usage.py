@@ -1,0 +1,51 @@
+"""For how long a seat's threads had no processor."""
+
+import threading
+from pathlib import Path
+
+import pytest
+
+from paceline.measure import thread_usage
+from paceline.measure.thread_usage import ThreadUsage, in_line_s
+
+
+@pytest.fixture
+def readings(monkeypatch):
+    """What the kernel is to say, one reading after the other."""
+    said: list[dict[str, float]] = []
+    monkeypatch.setattr(thread_usage, "in_line_s", lambda: said.pop(0))
+    return said
+
+
+def test_the_thread_that_stood_in_line_longest_is_told_of_beside_ones_own(readings):
+    own = Path("/proc/thread-self").readlink().name
+    readings.append({own: 1.0, "another": 0.5, "ended": 9.0})
+    usage = ThreadUsage()
+    readings.append({own: 1.25, "another": 3.5, "new": 2.0})
+    table = usage.table()
+    assert table["ready_s"] == pytest.approx(0.25)
+    assert table["most_ready_s"] == pytest.approx(3.0)
+    assert table["cpu_s"] is not None
+
+
+def test_a_kernel_that_does_not_count_leaves_both_open(readings):
+    readings += [{}, {}]
+    table = ThreadUsage().table()
+    assert (table["ready_s"], table["most_ready_s"]) == (None, None)
+
+
+def test_all_threads_of_the_process_are_looked_at():
+    before = in_line_s()
+    if not before:
+        pytest.skip("this kernel does not count how long threads stand in line")
+    done = threading.Event()
+    threads = [threading.Thread(target=done.wait) for _ in range(2)]
+    for each in threads:
+        each.start()
+    try:
+        assert len(in_line_s().keys() - before.keys()) >= 2
+        assert ThreadUsage().table()["ready_s"] is not None
+    finally:
+        done.set()
+        for each in threads:
+            each.join()
