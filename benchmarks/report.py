@@ -3,8 +3,9 @@
     python benchmarks/report.py [--repetitions 5] [--seconds 10]
 
 Four strategies train for some seconds each; the runs are then laid out six times under other
-batch sizes, so that 24 sides with as many rows as real ones have are compared. "Starts" is the
-time from the command to the end of reading the runs and making the page, before figures are drawn.
+batch sizes, so that 24 sides with as many rows as real ones have are compared. How soon it starts
+is told by two times: that of `--help`, and that from the start of Python until all runs are read
+and the report is imported, before its page is made and figures are drawn.
 """
 
 from __future__ import annotations

@@ -4,6 +4,7 @@ import dataclasses
 
 import pytest
 
+from paceline.clusters.emulated.describe import Emulated
 from paceline.compare import GRID, best_tuned, sides, tunings
 from paceline.errors import SpecError
 from paceline.results import Result
@@ -30,6 +31,37 @@ class TestSides:
             ("ring", 3),
         ]
 
+    @pytest.mark.parametrize(
+        ("given", "workers"), [({}, [1, 2]), ({"num_workers": 6}, [1, 6])], ids=["alone", "both"]
+    )
+    def test_nodes_say_how_many_workers_there_are_and_single_needs_one(self, given, workers):
+        cluster = {"name": "emulated", "nodes": 2}
+        table = {"workload": TABLE["workload"], "epochs": 10, "cluster": cluster, **given}
+        found = sides(table, ["single", "ring"])
+        assert [spec.num_workers for spec in found] == workers
+
+    def test_servers_of_their_own_are_among_the_nodes(self):
+        cluster = {"name": "emulated", "nodes": 3}
+        strategy = {"placement": "separate"}
+        table = {"workload": TABLE["workload"], "epochs": 10}
+        found = sides({**table, "cluster": cluster, "strategy": strategy}, ["ps-sync", "ring"])
+        assert names(found) == [("ps-sync", 2), ("ring", 3)]
+
+    def test_a_single_worker_has_the_first_of_unequal_nodes(self):
+        unequal = {"node0": 2e8, "node2": 1e8}
+        cluster = {"name": "emulated", "links": unequal, "cpus": {"node2": 0.5}}
+        single, ring = sides({**TABLE, "cluster": cluster}, ["single", "ring"])
+        assert single.cluster == Emulated(links={"node0": 2e8})
+        assert ring.cluster == Emulated(links=unequal, cpus={"node2": 0.5})
+
+    @pytest.mark.parametrize(
+        "cluster", [{"name": "emulated", "nodes": 0}, {"name": "local", "nodes": 3}], ids=str
+    )
+    def test_nodes_that_cannot_be_are_told(self, cluster):
+        table = {"workload": TABLE["workload"], "epochs": 10, "cluster": cluster}
+        with pytest.raises(SpecError, match=r"cluster\.nodes"):
+            sides(table, ["single", "ring"])
+
     def test_accuracy_is_looked_at_after_the_same_rows(self):
         rows = {
             spec.strategy.name: spec.eval_every
@@ -38,6 +70,33 @@ class TestSides:
             for spec in sides(TABLE)
         }
         assert max(rows.values()) <= 1.1 * min(rows.values())
+
+    @pytest.mark.parametrize(
+        ("length", "steps"),
+        [
+            ({"steps": 39}, [39] * 4),
+            ({"worker_steps": 500}, [500, 1500, 500, 500]),
+            ({"samples": 60_000}, [800, 800, 266, 266]),
+            ({"samples": 3_000}, [40, 40, 13, 13]),
+            ({"epochs": 10}, [800, 800, 266, 266]),
+        ],
+        ids=str,
+    )
+    def test_accuracy_is_looked_at_a_few_times_but_not_more_than_twenty(self, length, steps):
+        table = {key: value for key, value in TABLE.items() if key != "epochs"} | length
+        every = [spec.eval_every for spec in sides(table)]
+        counts = [total // each for total, each in zip(steps, every, strict=True)]
+        assert all(3 <= count <= 20 for count in counts)
+
+    def test_of_a_length_in_seconds_the_user_has_to_say_when(self):
+        table = {"workload": TABLE["workload"], "num_workers": 3, "seconds": 2}
+        assert {spec.eval_every for spec in sides(table)} == {None}
+
+    def test_replayed_compute_is_not_evaluated(self):
+        cluster = {"name": "emulated", "link": "2gbit"}
+        table = {"workload": "alexnet-cifar10", "device": "replay:k80", "cluster": cluster}
+        specs = sides(table | {"epochs": 1}, ["single", "ring"])
+        assert {spec.eval_every for spec in specs} == {None}
 
     def test_what_the_user_said_of_evaluations_stays(self):
         assert {spec.eval_every for spec in sides(TABLE | {"eval_every": 7})} == {7}

@@ -48,6 +48,24 @@ def test_rates_are_of_all_workers_together(tmp_path):
     assert frame["samples_per_s"].mean() == pytest.approx(3000, rel=0.05)
 
 
+def test_what_workers_exchanged_is_added_up(tmp_path):
+    run = made(tmp_path, seconds=10)
+    frame = curves.exchanged(run)
+    workers = run.result.num_workers
+    assert frame["sent_bytes_per_s"].to_list() == pytest.approx(
+        [workers * 1e6] * len(frame), rel=0.1
+    )
+    assert frame["received_bytes_per_s"].mean() == pytest.approx(workers * 2e6, rel=0.05)
+
+
+def test_where_nothing_was_counted_nothing_was_exchanged(tmp_path):
+    run = made(tmp_path)
+    for others in (run.steps.with_columns(sent_bytes=None), run.steps.drop("sent_bytes")):
+        others.write_parquet(run.folder.steps)
+        del run.__dict__["steps"]
+        assert curves.exchanged(run).is_empty()
+
+
 def test_counters_become_rates_node_by_node(tmp_path):
     frame = curves.usage(made(tmp_path, seconds=10, num_nodes=2))
     assert set(frame["node"]) == {"node0", "node1"}

@@ -1,4 +1,6 @@
-"""Colours: one for a strategy, shades for its variants, and all of them different."""
+"""Looks of lines: one for a strategy, shades for its variants, and all of them different."""
+
+import pytest
 
 from paceline import palette
 
@@ -15,3 +17,28 @@ def test_variants_of_a_strategy_are_shades_of_its_colour():
     assert list(shown) == list(sides)
     assert len(set(shown.values())) == 4
     assert shown["ring, batch 10"] == palette.COLOURS["ring"]
+
+
+def test_nodes_and_networks_come_in_the_order_of_the_palette():
+    for names in ([f"node{number}" for number in range(8)], ["alexnet", "vgg", "resnet", "lenet"]):
+        shown = palette.colours({name: name for name in names})
+        assert tuple(shown.values()) == palette.IN_ORDER[: len(names)]
+
+
+def test_a_node_looks_the_same_whoever_is_beside_it():
+    every = palette.looks({f"node{number}": f"node{number}" for number in range(12)})
+    some = palette.looks({"node3": "node3", "node11": "node11"})
+    assert some == {name: every[name] for name in some}
+
+
+@pytest.mark.parametrize(
+    "sides",
+    [
+        {f"node{number}": f"node{number}" for number in range(40)},
+        {name: name for name in (*palette.COLOURS, *"abcdefghijkl")},
+        {f"{name} {number}": name for name in palette.COLOURS for number in range(8)},
+        {f"ring {number}": "ring" for number in range(300)},
+    ],
+)
+def test_no_two_lines_look_the_same(sides):
+    assert len(set(palette.looks(sides).values())) == len(sides)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -18,7 +19,7 @@ from paceline import driver
 from paceline.errors import Interrupted, Problem, RunError, SpecError
 from paceline.progress import View
 from paceline.results import Result
-from paceline.spec import RunSpec
+from paceline.spec import RunSpec, cluster_of
 from paceline.strategies import STRATEGIES
 from paceline.strategies.base import Strategy
 
@@ -190,10 +191,15 @@ def _side(table: Mapping[str, Any], strategy: str) -> dict[str, Any]:
     has = _fields_of(strategy)
     chosen = {key: value for key, value in given.items() if key in has}
     made = STRATEGIES.build({"name": strategy, **chosen})
+    cluster = cluster_of(table)
+    meant = cluster.workers_meant(made.num_servers, servers_apart=made.servers_apart)
+    wanted = table.get("num_workers", meant or DEFAULT_WORKERS)
+    workers = _workers(made, wanted)
     return {
         **table,
         "strategy": {"name": strategy, **chosen},
-        "num_workers": _workers(made, table.get("num_workers", DEFAULT_WORKERS)),
+        "num_workers": workers,
+        "cluster": cluster if workers == wanted else cluster.for_one(),
     }
 
 
@@ -205,15 +211,28 @@ def _workers(strategy: Strategy, wanted: Any) -> Any:
 
 
 def _evaluated(spec: RunSpec) -> RunSpec:
-    """See to it that accuracy is looked at now and then, at the same rows for every strategy."""
-    if spec.eval_every is not None or not (spec.epochs or spec.samples):
+    """See to it that accuracy is looked at now and then, at the same rows for every strategy.
+
+    Of a length in seconds nobody knows the steps before; replayed compute has no accuracy.
+    """
+    if spec.eval_every is not None or spec.is_replayed or spec.seconds:
         return spec
-    rows = spec.samples or (spec.epochs or 0) * spec.workload.num_rows()
-    batch = spec.order_of(spec.workload.num_rows()).batch
+    num_rows = spec.workload.num_rows()
     in_step = spec.strategy.equals_single or not spec.strategy.counts_steps
-    steps = rows // (batch * (spec.num_workers if in_step else 1))
-    wanted = min(_MOST_EVALUATIONS, max(_FEWEST_EVALUATIONS, 2 * (spec.epochs or 0)))
-    return dataclasses.replace(spec, eval_every=max(1, steps // wanted))
+    rows_each = spec.order_of(num_rows).batch * (spec.num_workers if in_step else 1)
+    steps = _num_steps(spec, num_rows, rows_each, in_step=in_step)
+    twice_an_epoch = 2 * steps * rows_each // num_rows
+    wanted = min(_MOST_EVALUATIONS, max(_FEWEST_EVALUATIONS, twice_an_epoch))
+    return dataclasses.replace(spec, eval_every=max(1, math.ceil(steps / wanted)))
+
+
+def _num_steps(spec: RunSpec, num_rows: int, rows_each: int, *, in_step: bool) -> int:
+    """How many steps a run has, counted as evaluations count them."""
+    if spec.steps:
+        return spec.steps
+    if spec.worker_steps:
+        return spec.worker_steps * (1 if in_step else spec.num_workers)
+    return (spec.samples or (spec.epochs or 0) * num_rows) // rows_each
 
 
 def _check(table: Mapping[str, Any], strategies: Sequence[str], vary: Vary) -> None:

@@ -73,6 +73,21 @@ def metric(run: StoredRun, name: str = "accuracy") -> polars.DataFrame:
     return rows.select("time_s", "progress", name).drop_nulls().sort("time_s")
 
 
+def exchanged(run: StoredRun, most_points: int = MOST_POINTS) -> polars.DataFrame:
+    """What all workers sent and received over time, as their strategy counts it.
+
+    Columns time_s, sent_bytes_per_s, received_bytes_per_s; empty where nothing was counted.
+    """
+    rows = run.steps
+    if any(each not in rows.columns or rows[each].is_null().all() for each in _EXCHANGED):
+        return polars.DataFrame(schema=dict.fromkeys(_EXCHANGED_COLUMNS, polars.Float64))
+    binned = _binned(rows, min(most_points, max(2, len(rows) // 6)))
+    totals = _totals(binned, _EXCHANGED)
+    elapsed = col("time_s").diff().fill_null(col("time_s"))
+    rates = {f"{key}_per_s": col(key).diff().fill_null(col(key)) / elapsed for key in _EXCHANGED}
+    return totals.with_columns(**rates).filter(elapsed > 0).select(_EXCHANGED_COLUMNS)
+
+
 def usage(run: StoredRun, most_points: int = MOST_POINTS) -> polars.DataFrame:
     """What each node used while training, over time.
 
@@ -109,6 +124,8 @@ def usage(run: StoredRun, most_points: int = MOST_POINTS) -> polars.DataFrame:
 
 
 _LOSS_COLUMNS: Final = ("time_s", "samples", "steps", "loss", "smoothed")
+_EXCHANGED: Final = ("sent_bytes", "received_bytes")
+_EXCHANGED_COLUMNS: Final = ("time_s", *(f"{each}_per_s" for each in _EXCHANGED))
 _RATE_COLUMNS: Final = ("time_s", "steps_per_s", "samples_per_s")
 _USAGE_COLUMNS: Final = ("time_s", "cpu_percent", "memory_bytes")
 
@@ -127,24 +144,28 @@ def _width_s(rows: polars.DataFrame, most_points: int) -> float:
     return max((last_s or 0.0) / most_points * 1.0001, 0.1, 1e-9)
 
 
-def _totals(rows: polars.DataFrame) -> polars.DataFrame:
-    """How far all workers together were at the end of each stretch: bin, time_s, samples, steps."""
+def _totals(rows: polars.DataFrame, counters: tuple[str, ...] = ()) -> polars.DataFrame:
+    """How far all workers together were at the end of each stretch.
+
+    Columns bin, time_s, samples, steps, and any further counters.
+    """
+    summed = ("samples", "worker_steps", *counters)
     by_seat = rows.group_by("bin", "seat").agg(
-        col("samples", "worker_steps", "global_steps").cast(polars.Float64).max()
+        col(*summed, "global_steps").cast(polars.Float64).max()
     )
     every = by_seat.select("bin").unique().join(by_seat.select("seat").unique(), how="cross")
     known = (
         every.join(by_seat, on=["bin", "seat"], how="left")
         .sort("bin")
-        .with_columns(col("samples", "worker_steps").forward_fill().over("seat").fill_null(0))
+        .with_columns(col(*summed).forward_fill().over("seat").fill_null(0))
     )
     sums = known.group_by("bin", maintain_order=True).agg(
-        col("samples").sum(), col("worker_steps").sum(), col("global_steps").max()
+        col(*summed).sum(), col("global_steps").max()
     )
     times = rows.group_by("bin").agg(col("time_s").max())
     return (
         sums.join(times, on="bin")
         .sort("bin")
         .with_columns(steps=polars.coalesce(col("global_steps").cum_max(), col("worker_steps")))
-        .select("bin", "time_s", "samples", "steps")
+        .select("bin", "time_s", "samples", "steps", *counters)
     )

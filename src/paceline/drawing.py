@@ -24,8 +24,9 @@ _INK: Final = "currentColor"
 _FONT: Final = "system-ui, -apple-system, 'Segoe UI', Roboto, 'Liberation Sans', sans-serif"
 # How much further than the longest bar the axis goes, so that its number has a place.
 _ROOM_FOR_TEXT: Final = 1.15
-# A line of fewer points shows them: of one point there would be nothing to see otherwise.
+# Lines of few points show them, unless there are many in all: each takes time to draw.
 _FEW_POINTS: Final = 40
+_FEW_IN_ALL: Final = 400
 
 
 def lines(
@@ -56,12 +57,10 @@ def lines(
         "color": colour,
     }
     scale = alt.Scale(zero=zero)
-    few = frame.group_by(keys).len()["len"].max()
-    is_short = isinstance(few, int) and few <= _FEW_POINTS
     line = (
         alt.Chart()
         .mark_line(
-            point={"size": 28, "filled": True} if is_short else False,
+            point={"size": 28, "filled": True} if _shows_points(frame, keys) else False,
             interpolate="step-after" if step else "linear",
         )
         .encode(
@@ -76,6 +75,13 @@ def lines(
         raw = alt.Chart().mark_line(strokeOpacity=0.35, strokeWidth=1)
         layers.insert(0, raw.encode(**encoding, y=alt.Y(faint.name, type="quantitative")))
     return _laid_out(alt, layers, data, panels=panels, legend=list(strategies))
+
+
+def _shows_points(frame: polars.DataFrame, keys: Sequence[str]) -> bool:
+    """Of a line of one point there would be nothing to see otherwise."""
+    counts = frame.group_by(keys).len()["len"].to_list()
+    is_short = max(counts, default=0) <= _FEW_POINTS and len(frame) <= _FEW_IN_ALL
+    return is_short or min(counts, default=0) == 1
 
 
 def points(
@@ -238,7 +244,7 @@ def styled(chart: Any) -> altair.TopLevelMixin:
     return made
 
 
-_SIDES_AXIS: Final[Any] = {"ticks": False, "domain": False, "labelPadding": 8, "labelLimit": 220}
+_SIDES_AXIS: Final[Any] = {"ticks": False, "domain": False, "labelPadding": 8}
 _FEW_LABELS: Final[Any] = {"labelAngle": 0, "labelOverlap": True}
 
 
@@ -325,7 +331,7 @@ _CONFIG: Final[dict[str, Any]] = {
         "gridOpacity": 0.12,
     },
     "axisX": {"grid": False, "tickCount": 8, "labelOverlap": True},
-    "axisY": {"domain": False, "ticks": False, "tickCount": 6},
+    "axisY": {"domain": False, "ticks": False, "tickCount": 6, "labelLimit": 220},
     "legend": {
         **_TEXT,
         "orient": "top",

@@ -6,10 +6,9 @@ files. A figure is drawn from a table, so whoever reads it can have its numbers.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, final
 
 import polars
@@ -38,6 +37,8 @@ class Column:
     """By what a number is multiplied to be in `unit`: 100 for per cent of a share, 1e-6 for MB."""
     published: bool = False
     """Whether the values are a report's own, shown beside ours and never mixed with them."""
+    spread: str = ""
+    """The frame's column with half the range over repetitions, which is shown behind ±."""
 
     @property
     def header(self) -> str:
@@ -55,6 +56,12 @@ class Column:
             return str(value)
         number = _number(value)
         return format(number if self.scale == 1.0 else number * self.scale, self.form)
+
+    def cell(self, row: dict[str, Any]) -> str:
+        """Write its value of a row, with its spread."""
+        text = self.text(row[self.name])
+        spread = row[self.spread] if self.spread else None
+        return text if spread is None or text == MISSING else f"{text} ± {self.text(spread)}"
 
 
 @final
@@ -74,7 +81,8 @@ class Table:
 
     def __post_init__(self) -> None:
         _check_name(self.name)
-        missing = [each.name for each in self.columns if each.name not in self.frame.columns]
+        wanted = [name for each in self.columns for name in (each.name, each.spread) if name]
+        missing = [name for name in wanted if name not in self.frame.columns]
         assert not missing, f"{self.name}: no such columns: {missing}"
 
     @property
@@ -84,7 +92,7 @@ class Table:
     def cells(self) -> Iterator[list[str]]:
         """Yield each row as text."""
         for row in self.frame.iter_rows(named=True):
-            yield [column.text(row[column.name]) for column in self.columns]
+            yield [column.cell(row) for column in self.columns]
 
 
 @final
@@ -106,9 +114,15 @@ class Figure:
         _check_name(self.name)
 
     def spec(self) -> dict[str, Any]:
-        """Give the chart as Vega-Lite, with its data, title and labels."""
-        chart = self.draw(self.table.frame)
-        spec: dict[str, Any] = json.loads(chart.to_json(indent=None))
+        """Give the chart as Vega-Lite, with its data, title and labels.
+
+        Altair would check every part of it against its schema, most of them more than once, which
+        takes longer than all else here. Tests do that, for every kind of chart.
+        """
+        from altair.utils.schemapi import debug_mode
+
+        with debug_mode(False):
+            spec: dict[str, Any] = self.draw(self.table.frame).to_dict(validate=False)
         title = {"text": self.title, "subtitle": list(self.labels)}
         return spec | {"title": title, "description": f"{self.title}. {self.caption}"}
 
@@ -186,11 +200,30 @@ class Page:
         return [item for item in self.items if isinstance(item, Claim)]
 
 
-def claims_table(claims: Iterable[Claim]) -> Table:
+def claims_table(claims: Iterable[Claim], labels: tuple[str, ...] = ()) -> Table:
     """Put claims into a table, so that they can be handed in as one."""
     fields = ("key", "said", "measured", "judgement", "reason")
     rows = [{field: getattr(claim, field) for field in fields} for claim in claims]
-    return table_of("claims", "Claims", rows, [Column(name=field, label=field) for field in fields])
+    columns = [Column(name=field, label=field) for field in fields]
+    return table_of("claims", "Claims", rows, columns, labels=labels)
+
+
+def labelled(page: Page) -> Page:
+    """Give every table and figure the page's labels, unless it has its own."""
+    sections = tuple(
+        replace(section, items=tuple(_labelled(item, page.labels) for item in section.items))
+        for section in page.sections
+    )
+    return replace(page, sections=sections)
+
+
+def _labelled(item: Exhibit, labels: tuple[str, ...]) -> Exhibit:
+    if isinstance(item, Table):
+        return replace(item, labels=item.labels or labels)
+    if isinstance(item, Figure):
+        own = item.labels or labels
+        return replace(item, table=replace(item.table, labels=item.table.labels or own), labels=own)
+    return item
 
 
 def table_of(
@@ -203,9 +236,10 @@ def table_of(
     labels: tuple[str, ...] = (),
 ) -> Table:
     """Make a table of plain rows; columns of which nothing is known have type Null."""
+    names = [name for column in columns for name in (column.name, column.spread) if name]
     frame = polars.DataFrame(
-        [{column.name: row.get(column.name) for column in columns} for row in rows],
-        schema=[column.name for column in columns] if not rows else None,
+        [{name: row.get(name) for name in names} for row in rows],
+        schema=names if not rows else None,
         infer_schema_length=None,
         strict=False,
     )

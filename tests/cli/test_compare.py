@@ -1,5 +1,6 @@
 """`paceline compare`, `report` and `export`, as a user types them, and the page in a browser."""
 
+import json
 import re
 import signal
 from pathlib import Path
@@ -10,23 +11,12 @@ import typer.main
 
 from paceline.cli.app import app
 from paceline.errors import SpecError, StoreError
-from tests.browser import browser
+from tests.browser import MARKS, browser
 from tests.commands import QUICK, last_json, paceline, start
 
 SIDES = ["single", "ps-async", "ring"]
 FIGURES = ["loss-time", "loss-samples", "loss-steps", "accuracy-time", "speed-up", "step-parts"]
 SHORT = ["--epochs", 4, "--workers", 2, "--cluster", "inline", *QUICK]
-
-# Of every figure: how many marks that show data have a size on the screen.
-MARKS = """
-[...document.querySelectorAll(".chart")].map(chart => [
-    chart.dataset.figure,
-    [...chart.querySelectorAll("[class*=mark-]:not([class*=role-axis]):not([class*=role-legend])" +
-        ":not(.mark-group):not(.mark-text) path")]
-        .filter(mark => mark.getBoundingClientRect().width > 0).length,
-    chart.querySelector("svg").getBoundingClientRect().right <= innerWidth,
-])
-"""
 
 FAILING = """
 from paceline.strategies.base import Strategy
@@ -110,7 +100,7 @@ class TestCompare:
             if line.startswith("run 2 of 100"):
                 break
         process.send_signal(signal.SIGINT)
-        out, _ = process.communicate(timeout=60)
+        out, _ = process.communicate(timeout=120)
         assert process.returncode == 130
         assert "report: page/report.html" in out
         page = (tmp_path / "page" / "report.html").read_text()
@@ -125,6 +115,28 @@ class TestCompare:
             called("compare", "logistic-mnist", *QUICK, "--to", "file")
         assert not (tmp_path / "runs").exists()
 
+    def test_strategies_can_be_varied_like_any_field(self, tmp_path, monkeypatch, capsys):
+        monkeypatch.chdir(tmp_path)
+        vary = ["--vary", "strategy=solo,single", "--vary", "batch=50,75"]
+        called(
+            "compare",
+            "logistic-mnist",
+            *vary,
+            "--samples",
+            300,
+            "--cluster",
+            "inline",
+            *QUICK,
+            "--json",
+        )
+        runs = json.loads(capsys.readouterr().out.splitlines()[-1])["runs"]
+        assert [(run["strategy"], run["batch_size"]) for run in runs] == [
+            ("solo", 50),
+            ("single", 50),
+            ("solo", 75),
+            ("single", 75),
+        ]
+
     @pytest.mark.parametrize(
         ("options", "told"),
         [
@@ -133,6 +145,11 @@ class TestCompare:
             (["--vary", "batch"], "not of the form FIELD=A,B,..."),
             (["--vary", "batch=1,x"], "batch = 'x'"),
             (["--vary", "batch=1,2", "--steps", 5], "use --epochs or --samples"),
+            (["--vary", "strategy=ring,rin"], "strategy = 'rin'"),
+            (
+                ["--vary", "strategy=ring,single", "--strategies", "solo"],
+                "--vary = 'strategy=ring,single': --strategies solo is given too",
+            ),
             (["--set", "strategy.nothing=1"], "strategy.nothing = 1: none of single, ps-async"),
         ],
     )

@@ -1,9 +1,13 @@
-"""What the live view says of a node."""
+"""What the live view says of a run and of its nodes."""
+
+from dataclasses import replace
 
 import pytest
 
-from paceline.cli.live import node_line
-from paceline.progress import with_rates
+from paceline.cli.live import headline, node_line
+from paceline.progress import EXCHANGED, Progress, View, exchanged_rates, with_rates
+from paceline.spec import RunSpec
+from paceline.workloads.order import Order
 
 
 def usage(time_s: float, sent: int | None, received: int | None, **more) -> dict:
@@ -33,6 +37,56 @@ def test_a_node_without_one_does_not():
     assert line == "node0  CPU ██████████ 100 %  memory 250 MB"
 
 
+def test_without_a_link_what_its_workers_exchange_is_said_and_called_so():
+    rows = [
+        {"time_s": at, "sent_bytes": num, "received_bytes": 2 * num}
+        for at, num in ((1, 0), (2, 10**6))
+    ]
+    worker = with_rates(rows[0], rows[1], EXCHANGED)
+    sample = usage(1.0, None, None, **exchanged_rates([worker, worker, {"time_s": 1.0}]))
+    assert node_line("node0", sample, 2.0).endswith("  exchanged in   4.0  out   2.0 MB/s")
+
+
+def test_what_a_strategy_of_ones_own_does_not_count_is_no_error():
+    first = {"time_s": 1.0, "sent_bytes": None, "received_bytes": None}
+    second = {"time_s": 2.0, "sent_bytes": 5, "received_bytes": None}
+    third = {"time_s": 3.0, "sent_bytes": 7, "received_bytes": None}
+    assert with_rates(first, second, EXCHANGED) == second
+    assert with_rates(second, third, EXCHANGED) == {**third, "sent_bytes_per_s": 2.0}
+    assert exchanged_rates([with_rates(second, third, EXCHANGED)]) == {}
+
+
 def test_a_replayed_device_stands_in_the_place_of_the_processor():
     line = node_line("node0", usage(1.0, None, None, device_busy_percent=30.0), 2.0)
     assert "device ███░░░░░░░  30 %" in line
+
+
+def a_quarter_done(**table) -> View:
+    """A run of 40 seconds or steps, seen when a quarter of it is done, after ten seconds."""
+    fields = {"workload": "resnet50-cifar10", "device": "replay:k80", **table}
+    order = Order(num_rows=64, num_workers=1, batch=1, seed=0)
+    progress = Progress(RunSpec.from_table(fields), order)
+    known = {"phase": "training", "samples": 0, "loss": None, "accuracy": None}
+    progress.view(time_s=5.0, worker_steps=5, global_steps=5, **known)
+    return progress.view(time_s=10.0, worker_steps=10, global_steps=10, **known)
+
+
+@pytest.mark.parametrize("length", [{"seconds": 40.0}, {"steps": 40}])
+def test_the_time_left_of_a_dilated_run_is_real_and_its_own_is_called_virtual(length):
+    view = a_quarter_done(**length, dilation=4.0)
+    assert view.fraction == pytest.approx(0.25)
+    assert view.left_s == pytest.approx(4 * 30.0)
+    assert headline(view) == (
+        "training · 10.0 virtual s · step 10 · 1 steps/virtual s · 120 s left"
+    )
+
+
+def test_without_dilation_a_second_is_a_second():
+    view = a_quarter_done(steps=40)
+    assert view.left_s == pytest.approx(30.0)
+    assert headline(view) == "training · 10.0 s · step 10 · 1 steps/s · 30 s left"
+
+
+def test_who_asked_to_stop_is_told_what_is_waited_for():
+    view = replace(a_quarter_done(steps=40), phase="stopping")
+    assert headline(view) == "stopping after this step; Ctrl-C once more to stop at once"

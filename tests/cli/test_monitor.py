@@ -26,6 +26,16 @@ def test_a_job_and_its_children_are_logged_and_its_exit_code_is_ours(tmp_path):
     assert times == sorted(times)
 
 
+def test_a_command_that_ends_between_two_rows_has_a_last_one_with_all_it_used(tmp_path):
+    done = paceline(
+        "monitor", "--out", "job.csv", "--interval", 1000, "--", sys.executable, "-c", BUSY,
+        cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0
+    (row,) = csv.DictReader((tmp_path / "job.csv").read_text().splitlines())
+    assert float(row["cpu_percent"]) / 100 * float(row["time_s"]) > 0.3
+
+
 def test_without_a_file_rows_are_shown_and_the_jobs_own_output_is_its_own(tmp_path):
     done = paceline("monitor", "sh", "-c", "echo mine; sleep 0.6", cwd=tmp_path)
     assert done.returncode == 0
@@ -46,12 +56,28 @@ def test_a_command_that_is_not_there_is_named(tmp_path):
     assert "Traceback" not in done.stderr
 
 
+def test_a_file_that_cannot_be_written_is_named_and_nothing_is_started(tmp_path):
+    done = paceline("monitor", "--out", "/dev/full", "--", "touch", "started", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "--out = '/dev/full': cannot be written: No space left on device" in done.stderr
+    assert not (tmp_path / "started").exists()
+
+
+def test_a_file_that_takes_no_more_rows_does_not_end_the_job(tmp_path):
+    done = paceline(
+        "monitor", "--out", "job.csv", "--interval", 0.05, "--", "sh", "-c", "sleep 2; exit 7",
+        cwd=tmp_path, prefix=("sh", "-c", 'ulimit -f 1; exec "$@"', "sh"),
+    )  # fmt: skip
+    assert done.returncode == 7
+    assert "job.csv takes no more rows: File too large" in done.stderr
+
+
 def test_being_asked_to_end_is_passed_on(tmp_path):
     script = "trap 'echo asked; exit 7' TERM; echo ready; while :; do sleep 0.05; done"
     job = start("monitor", "--out", "job.csv", "--", "sh", "-c", script, cwd=tmp_path)
     assert job.stdout.readline() == "ready\n"
     job.send_signal(signal.SIGTERM)
-    output, _ = job.communicate(timeout=30)
+    output, _ = job.communicate(timeout=120)
     assert output == "asked\n"
     assert job.returncode == 7
 

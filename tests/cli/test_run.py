@@ -251,15 +251,43 @@ def test_being_stopped_keeps_what_was_trained(how, tmp_path):
     command = start(
         "run", "logistic-mnist", *QUICK, "--seconds", 60, "--json", cwd=tmp_path, bufsize=1
     )
-    for line in command.stderr:
-        if "training" in line:
-            break
+    _await_line(command, "training")
     command.send_signal(how)
-    out, _ = command.communicate(timeout=30)
+    out, _ = command.communicate(timeout=300)
     result = json.loads(out.splitlines()[-1])
     assert command.returncode == 130
     assert result["status"] == "interrupted"
     assert (tmp_path / result["run"] / "model.safetensors").exists()
+
+
+def test_being_stopped_waits_for_a_long_step(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        "import time, torch\n"
+        "from paceline import Tensors, Workload\n"
+        "class Mine(Workload):\n"
+        "    def model(self): return torch.nn.Linear(2, 2)\n"
+        "    def data(self, split, dtype):\n"
+        "        return Tensors(torch.randn(100, 2), torch.zeros(100).long())\n"
+        "    def loss(self, model, batch):\n"
+        "        time.sleep(7)\n"
+        "        return model(batch[0]).square().mean()\n"
+    )
+    command = start("run", "mine.py:Mine", "--batch", 10, "--json", cwd=tmp_path, bufsize=1)
+    _await_line(command, "training")
+    command.send_signal(signal.SIGINT)
+    _await_line(command, "stopping after this step")
+    out, _ = command.communicate(timeout=300)
+    result = json.loads(out.splitlines()[-1])
+    assert result["status"] == "interrupted"
+    assert result["global_steps"] in {1, 2}
+    assert (tmp_path / result["run"] / "model.safetensors").exists()
+
+
+def _await_line(command, text):
+    for line in command.stderr:
+        if text in line:
+            return
+    pytest.fail(f"it never said {text!r}")
 
 
 def test_inline_needs_no_other_process(tmp_path):

@@ -134,6 +134,70 @@ class TestMore:
         assert said(made(tmp_path)).startswith("ring: 10.0 s to 90 % accuracy.")
 
 
+class TestSeveralTasks:
+    def test_each_workload_has_its_own_fastest_and_its_own_level(self, tmp_path):
+        lenet = {"workload": "lenet-mnist", "accuracy": 0.98}
+        sentences = conclude(
+            sides_of(
+                [
+                    made(tmp_path, "single", num_workers=1, seconds=1),
+                    made(tmp_path, "ring", seconds=2),
+                    made(tmp_path, "single", num_workers=1, seconds=30, **lenet),
+                    made(tmp_path, "ring", seconds=20, **lenet),
+                ]
+            )
+        )
+        assert sentences == (
+            (
+                "logistic-mnist: single, logistic-mnist is fastest to 90 % accuracy: 1.00 s "
+                "against 2.00 s for ring, logistic-mnist."
+            ),
+            (
+                "logistic-mnist: No side moves more rows a second than one worker: "
+                "ring, logistic-mnist (0.50 times)."
+            ),
+            "logistic-mnist: Final accuracies are alike, 90.0 to 90.0 %.",
+            (
+                "lenet-mnist: ring, lenet-mnist is fastest to 98 % accuracy: 20.0 s against 30.0 s "
+                "for single, lenet-mnist."
+            ),
+            "lenet-mnist: Rows a second against one worker: 1.50 times for ring, lenet-mnist.",
+            "lenet-mnist: Final accuracies are alike, 98.0 to 98.0 %.",
+            "Sides of different workloads are not compared with one another.",
+            "One run each: differences below 5 % are called ties; --repeat 3 measures the spread.",
+        )
+
+    def test_one_side_of_each_is_not_compared_at_all(self, tmp_path):
+        sentences = conclude(
+            sides_of(
+                [
+                    made(tmp_path, "single", num_workers=1, seconds=1),
+                    made(tmp_path, "ring", seconds=20, accuracy=0.98, workload="lenet-mnist"),
+                ]
+            )
+        )
+        assert sentences == (
+            "single, logistic-mnist: 1.00 s to 90 % accuracy.",
+            "ring, lenet-mnist: 20.0 s to 98 % accuracy.",
+            "Sides of different workloads are not compared with one another.",
+        )
+
+    def test_real_and_replayed_compute_are_not_compared(self, tmp_path):
+        replayed = {"compute": "replayed", "device": "replay:k80", "accuracy": None}
+        device = 'device = "replay:k80"'
+        text = said(
+            made(tmp_path, "single", num_workers=1, seconds=1, more='device = "cpu"'),
+            made(tmp_path, "ring", seconds=20, more=device, **replayed),
+            made(tmp_path, "ps-sync", seconds=40, more=device, **replayed),
+        )
+        assert (
+            "logistic-mnist, replayed compute (k80): ring, device replay:k80 is fastest through "
+            "30,000 rows: 20.0 s against 40.0 s for ps-sync, device replay:k80."
+        ) in text
+        assert "Sides of different workloads, their settings or devices are not compared" in text
+        assert "one worker" not in text
+
+
 def test_numbers_have_about_three_digits():
     assert [number(each) for each in (0.123456, 1.23456, 12.3456, 12345.6)] == [
         "0.12",

@@ -2,7 +2,7 @@
 
 import re
 
-from paceline.exhibits import Claim, Column, Listing, Page, Section, table_of
+from paceline.exhibits import Claim, Column, Figure, Listing, Page, Section, labelled, table_of
 from paceline.report.html import html
 
 CLAIMS = (
@@ -12,8 +12,13 @@ CLAIMS = (
 )
 
 
-def written(*items, **section) -> str:
-    return html(Page(title="P", sections=(Section(title="S", items=items, **section),)), {}, "")
+LABELS = ("replayed compute (k80), dilated 20x",)
+CHIPS = f'<ul class="labels"><li>{LABELS[0]}</li></ul>'
+
+
+def written(*items, labels=(), **section) -> str:
+    sections = (Section(title="S", items=items, **section),)
+    return html(labelled(Page(title="P", labels=labels, sections=sections)), {}, "")
 
 
 def test_claims_stand_in_one_table_with_their_judgements():
@@ -39,6 +44,15 @@ def test_published_values_look_different():
     assert '<td class="number published short">2.0</td>' in text
 
 
+def test_a_spread_stands_behind_its_value():
+    columns = [
+        Column(name="what", label="what"),
+        Column(name="s", label="s", form=".1f", spread="half"),
+    ]
+    text = written(table_of("t", "T", [{"what": "a", "s": 1.0, "half": 0.2}], columns))
+    assert '>1.0 <span class="spread">± 0.2</span></td>' in text
+
+
 def test_a_long_table_and_a_listing_are_folded():
     rows = [{"a": str(number)} for number in range(40)]
     text = written(
@@ -50,5 +64,18 @@ def test_a_long_table_and_a_listing_are_folded():
 
 
 def test_labels_stand_by_what_they_are_about():
-    table = table_of("t", "T", [], [Column(name="a", label="a")], labels=("replayed compute",))
-    assert '<h3>T</h3><ul class="labels"><li>replayed compute</li></ul>' in written(table)
+    table = table_of("t", "T", [], [Column(name="a", label="a")], labels=("real compute",))
+    text = written(table, labels=LABELS)
+    assert '<h3>T</h3><ul class="labels"><li>real compute</li></ul>' in text
+
+
+def test_what_has_no_labels_of_its_own_has_the_pages():
+    column = Column(name="a", label="a")
+    short = table_of("short", "Short", [], [column])
+    long = table_of("long", "Long", [{"a": str(number)} for number in range(40)], [column])
+    figure = Figure(name="f", title="F", table=short, draw=lambda _: None)
+    text = written(short, long, figure, *CLAIMS, labels=LABELS)
+    assert f"<h3>Short</h3>{CHIPS}" in text
+    assert f"<summary>Long (40 rows)</summary>{CHIPS}" in text
+    assert f"<h3>F</h3>{CHIPS}" in text
+    assert f'{CHIPS}<div class="scroll"><table class="claims">' in text

@@ -4,8 +4,10 @@ import dataclasses
 
 import pytest
 
+from paceline.exhibits import labelled
 from paceline.report import page_of
 from paceline.report.html import html
+from tests import vega_lite
 from tests.made_runs import made, stale
 
 ALWAYS = ["loss-time", "loss-samples", "loss-steps", "accuracy-time", "steps-per-second"]
@@ -56,6 +58,17 @@ def test_every_figure_can_be_drawn_and_says_what_it_is(whole, specs):
         assert figure.table.frame.height > 0
 
 
+def test_every_figure_is_valid_vega_lite(specs):
+    for spec in specs.values():
+        vega_lite.check(spec)
+
+
+def test_everything_has_its_label(whole):
+    page = labelled(whole)
+    assert all(item.labels == ("real compute",) for item in (*page.tables, *page.figures))
+    assert all(figure.table.labels == ("real compute",) for figure in page.figures)
+
+
 def test_the_table_compares_as_was_asked(whole):
     table = whole.tables[0]
     assert table.headers[:4] == ["strategy", "workers", "to 90 % accuracy (s)", "training (s)"]
@@ -67,9 +80,94 @@ def test_the_table_compares_as_was_asked(whole):
     assert rows["ring"]["busiest_bytes"] == 3_000_000
 
 
-def test_what_was_not_measured_is_left_out_and_said(tmp_path):
+def test_medians_have_their_spread(tmp_path):
+    seconds = (4, 5, 7)
+    repeated = [made(tmp_path, "ring", seconds=each) for each in seconds]
+    shown = page(*repeated, made(tmp_path, "single", num_workers=1, seconds=10))
+    headers = shown.tables[0].headers
+    rows = {cells[0]: dict(zip(headers, cells, strict=True)) for cells in shown.tables[0].cells()}
+    assert rows["ring"]["training (s)"] == "5.00 ± 1.50"
+    assert rows["ring"]["speed-up (times)"] == "2.00 ± 0.54"
+    assert rows["single"]["training (s)"] == "10.00"
+
+
+def test_real_and_replayed_runs_are_told_apart_in_the_table(tmp_path):
+    replayed = {"compute": "replayed", "device": "replay:k80", "dilation": 20.0}
+    shown = page(made(tmp_path, "ring"), made(tmp_path, "ps-sync", **replayed))
+    assert shown.tables[0].frame["label"].to_list() == [
+        "real compute",
+        "replayed compute (k80), dilated 20x",
+    ]
+    assert shown.tables[0].labels == (
+        "in part real compute",
+        "in part replayed compute (k80), dilated 20x",
+    )
+
+
+def test_a_side_of_which_some_runs_were_limited_says_in_part(tmp_path):
+    runs = [made(tmp_path, "ring", host_limited=each) for each in (True, False)]
+    table = page(*runs).tables[0]
+    assert table.labels == ("real compute", "in part limited by this host")
+    assert table.frame["label"].to_list() == ["real compute, in part limited by this host"]
+
+
+def test_a_figure_of_sides_that_compute_alike_has_their_label_alone(tmp_path):
+    replayed = {"compute": "replayed", "device": "replay:k80", "accuracy": None}
+    runs = [made(tmp_path, each, **replayed) for each in ("ring", "ps-sync")]
+    shown = page(made(tmp_path, "single", num_workers=1), *runs)
+    (figure,) = (each for each in shown.figures if each.name == "time-1")
+    assert figure.labels == figure.table.labels == ("replayed compute (k80)",)
+
+
+def test_workloads_on_one_page_are_measured_by_themselves(tmp_path):
+    lenet = {"workload": "lenet-mnist", "accuracy": 0.98}
+    shown = page(
+        made(tmp_path, "single", num_workers=1, seconds=1),
+        made(tmp_path, "ring", seconds=20, **lenet),
+        made(tmp_path, "ps-sync", seconds=30, **lenet),
+    )
+    table = shown.tables[0]
+    rows = {row["side"]: row for row in table.frame.iter_rows(named=True)}
+    assert rows["ring, lenet-mnist"]["speed_up"] is None
+    assert table.headers[2:4] == ["to 90 % accuracy (s)", "to 98 % accuracy (s)"]
+    assert [cells[2:4] for cells in table.cells()] == [
+        ["1.00", "-"],
+        ["-", "20.00"],
+        ["-", "30.00"],
+    ]
+    figures = {figure.name: figure for figure in shown.figures}
+    assert "speed-up" not in figures
+    assert "time" not in figures
+    assert figures["time-1"].title == "Time to 98 % accuracy, lenet-mnist"
+    assert figures["time-1"].table.frame["value"].to_list() == [20, 30]
+
+
+def test_the_machine_and_every_spec_are_on_the_page(whole):
+    (section,) = (each for each in whole.sections if each.title == "Runs, specs and machine")
+    names = [item.name for item in section.items]
+    assert names == ["runs", "settings", "machine", "spec-0", "spec-1", "spec-2"]
+
+
+def test_without_links_what_workers_exchanged_is_shown_and_said(tmp_path):
     shown = page(made(tmp_path, "ring"))
     assert not any(figure.name.startswith("network") for figure in shown.figures)
+    (figure,) = (each for each in shown.figures if each.name == "exchanged")
+    assert figure.table.frame["exchanged_bytes_per_s"].mean() == pytest.approx(9e6, rel=0.1)
+    (section,) = (each for each in shown.sections if each.title == "What each node used")
+    assert section.text == (
+        (
+            "There is no network over time: nodes of local have no link. "
+            "What workers exchanged is shown in its place, as they count it."
+        ),
+    )
+
+
+def test_what_was_not_measured_is_left_out_and_said(tmp_path):
+    run = made(tmp_path, "single", num_workers=1)
+    run.steps.drop("sent_bytes", "received_bytes").write_parquet(run.folder.steps)
+    del run.__dict__["steps"]
+    shown = page(run)
+    assert not any(figure.name.startswith("exchanged") for figure in shown.figures)
     (section,) = (each for each in shown.sections if each.title == "What each node used")
     assert section.text == ("There is no network over time: nodes of local have no link.",)
 

@@ -1,5 +1,7 @@
 """Which runs repeat one another, and what tells the others apart."""
 
+import pytest
+
 from paceline.report.sides import reference_of, sides_of
 from tests.made_runs import made
 
@@ -54,3 +56,45 @@ def test_a_speed_up_is_against_one_worker_at_the_same_batch(tmp_path):
         "single, batch 10",
         "single, batch 100",
     ]
+
+
+REPLAYED = {"compute": "replayed", "device": "replay:k80"}
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        {"workload": "lenet-mnist"},
+        {"fields_of_workload": 'subset = "full"'},
+        REPLAYED,
+        REPLAYED | {"dilation": 4.0},
+    ],
+    ids=["workload", "its-rows", "device", "dilation"],
+)
+def test_one_worker_at_another_task_is_nothing_to_count_a_speed_up_from(other, tmp_path):
+    own = {"fields_of_workload": 'subset = "tenth"'}
+    ours = own | (REPLAYED if "dilation" in other else {})
+    runs = [
+        made(tmp_path, "single", num_workers=1, **(own | other)),
+        made(tmp_path, "ring", **ours),
+    ]
+    single, ring = sides_of(runs)
+    assert reference_of(ring, [single, ring]) is None
+
+
+def test_where_rows_lie_and_how_they_are_read_makes_no_other_task(tmp_path):
+    runs = [
+        made(tmp_path, "single", num_workers=1, fields_of_workload='data_dir = "/a"'),
+        made(tmp_path, "ring", fields_of_workload='data_dir = "/b"'),
+    ]
+    single, ring = sides_of(runs)
+    assert reference_of(ring, [single, ring]) is single
+    assert [single.label, ring.label] == ["single", "ring"]
+
+
+def test_what_sides_train_is_told_where_it_differs_between_strategies(tmp_path):
+    runs = [
+        made(tmp_path, "single", fields_of_workload='subset = "full"'),
+        made(tmp_path, "ring", fields_of_workload='subset = "tenth"'),
+    ]
+    assert [side.label for side in sides_of(runs)] == ["single, subset full", "ring, subset tenth"]

@@ -43,11 +43,14 @@ _ALIASES = {"lr": "optimizer.lr", "workers": "num_workers", "strategy": "strateg
 def _compare(  # noqa: PLR0917 - each is an option on the command line
     table: dict[str, Any],
     strategies: Annotated[
-        str,
+        str | None,
         typer.Option(
-            metavar="A,B,...", help="The strategies, in this order.", rich_help_panel=_COMPARING
+            metavar="A,B,...",
+            help="The strategies, in this order.",
+            show_default="single,ps-async,ps-sync,ring",
+            rich_help_panel=_COMPARING,
         ),
-    ] = "single,ps-async,ps-sync,ring",
+    ] = None,
     repeat: Annotated[
         int,
         typer.Option(
@@ -92,8 +95,8 @@ def _compare(  # noqa: PLR0917 - each is an option on the command line
 
     if lr_scaling is not None:
         put(table, "optimizer.lr_scaling", lr_scaling)
-    wanted = [each.strip() for each in strategies.split(",") if each.strip()]
-    sides = compare.sides(table, wanted, _varied(vary or []))
+    varied = _varied(vary or [])
+    sides = compare.sides(table, _strategies(strategies, varied), varied)
     folder = to or REPORTS / _name(sides[0])
     _make(folder)
     total = len(sides) * (len(compare.GRID) + repeat - 1 if tune_lr else repeat)
@@ -124,6 +127,24 @@ def _make(folder: Path) -> None:
     except OSError as error:
         reason = error.strerror or error
         raise StoreError(f"no report can be written in {folder}: {reason}") from error
+
+
+def _strategies(given: str | None, varied: dict[str, list[object]]) -> list[str]:
+    """Give the strategies to compare; `--vary strategy=A,B` is another way to say them.
+
+    What is varied beside them stays in `varied`.
+    """
+    from paceline.compare import DEFAULT_STRATEGIES
+
+    names = varied.pop(_ALIASES["strategy"], None)
+    if names is None:
+        told = ",".join(DEFAULT_STRATEGIES) if given is None else given
+        return [each.strip() for each in told.split(",") if each.strip()]
+    listed = ",".join(map(str, names))
+    if given is not None:
+        reason = f"--strategies {given} is given too: name all strategies in one of them"
+        raise SpecError([Problem("--vary", f"strategy={listed}", reason)])
+    return [str(each) for each in names]
 
 
 def _varied(settings: list[str]) -> dict[str, list[object]]:

@@ -104,6 +104,8 @@ def _print(result: Result, operators: list[dict[str, Any]], console: Console) ->
 
 
 def _why_none(result: Result) -> str:
+    if result.status != "finished":
+        return "none: the run did not get to its end"
     steps = min((each.worker_steps for each in result.workers), default=0)
     if any(each.compute_s is None for each in result.workers) and steps:
         return "none: the run kept no rows (record.steps=false), so nobody knows where time went"

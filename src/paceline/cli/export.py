@@ -84,6 +84,8 @@ def _unfolded(nodes: polars.DataFrame) -> tuple[polars.DataFrame, polars.DataFra
     if "seats" not in nodes.columns:
         return nodes, polars.DataFrame()
     seats = nodes.select("run", "node", "time_s", "phase", "seats").explode("seats").drop_nulls()
+    if seats.is_empty():  # so short a run that no sample has a seat in it: of no type at all
+        return nodes.drop("seats"), polars.DataFrame()
     return nodes.drop("seats"), seats.unnest("seats")
 
 

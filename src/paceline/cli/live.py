@@ -91,11 +91,14 @@ def headline(view: View) -> str:
         return f"{view.note}{done}"
     if view.phase == "starting":
         return "starting"
-    parts = [view.phase, f"{view.time_s:.1f} s"]
+    if view.phase == "stopping":
+        return "stopping after this step; Ctrl-C once more to stop at once"
+    second = "s" if view.dilation == 1 else "virtual s"
+    parts = [view.phase, f"{view.time_s:.1f} {second}"]
     steps = view.worker_steps if view.global_steps is None else view.global_steps
     parts.append(f"step {steps:,}")
     if view.steps_per_s:
-        parts.append(f"{rate(view.steps_per_s)} steps/s")
+        parts.append(f"{rate(view.steps_per_s)} steps/{second}")
     if view.loss is not None:
         parts.append(f"loss {view.loss:.4f}")
     if view.accuracy is not None:
@@ -112,10 +115,16 @@ def node_line(name: str, usage: Any, num_cores: float) -> str:
     bar = _bar(percent / (100 * num_cores if busy is None else 100))
     what = "CPU" if busy is None else "device"
     line = f"{name}  {what} {bar} {percent:3.0f} %  memory {usage['memory_bytes'] / 1e6:,.0f} MB"
-    rates = [usage.get(f"net_{way}_bytes_per_s") for way in ("received", "sent")]
-    if None not in rates:
-        line += f"  in {rates[0] / 1e6:5,.1f}  out {rates[1] / 1e6:5,.1f} MB/s"
-    return line
+    return line + _traffic(usage)
+
+
+def _traffic(usage: Any) -> str:
+    """Say how fast the node's link is; without a link, what its workers count themselves."""
+    for prefix, word in (("net_", ""), ("", "exchanged ")):
+        rates = [usage.get(f"{prefix}{way}_bytes_per_s") for way in ("received", "sent")]
+        if None not in rates:
+            return f"  {word}in {rates[0] / 1e6:5,.1f}  out {rates[1] / 1e6:5,.1f} MB/s"
+    return ""
 
 
 def _bar(share: float) -> str:

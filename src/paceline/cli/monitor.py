@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import resource
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -36,7 +36,7 @@ def monitor(
     ] = None,
     interval: Annotated[float, typer.Option(help="Seconds between two rows.", min=0.05)] = 0.5,
 ) -> None:
-    from paceline.measure.job import watch_job
+    from paceline.measure.job import NotStarted, watch_job
 
     summary = _Summary()
     with _sink(out) as show:
@@ -47,8 +47,8 @@ def monitor(
 
         try:
             code = watch_job(command, interval, note)
-        except OSError as error:
-            reason = f"cannot be started: {error.strerror}"
+        except NotStarted as error:
+            reason = f"cannot be started: {error}"
             raise SpecError([Problem("COMMAND", command[0], reason)]) from error
     typer.echo(summary.line(out), err=True)
     raise typer.Exit(code)
@@ -65,13 +65,34 @@ def _sink(out: Path | None) -> Iterator[Callable[[Row], None]]:
 
     try:
         file = out.open("w", newline="", buffering=1)
+        writer = csv.DictWriter(file, COLUMNS)
+        writer.writeheader()
     except OSError as error:
         reason = f"cannot be written: {error.strerror}"
         raise SpecError([Problem("--out", str(out), reason)]) from error
-    with file:
-        writer = csv.DictWriter(file, COLUMNS)
-        writer.writeheader()
-        yield writer.writerow
+    try:
+        yield _Rows(writer, out).write
+    finally:
+        with suppress(OSError):  # what it could not write was told when it was to be written
+            file.close()
+
+
+class _Rows:
+    """Writes rows to a file for as long as it takes them; the command goes on without."""
+
+    def __init__(self, writer: csv.DictWriter[str], out: Path) -> None:
+        self._writer = writer
+        self._out = out
+        self._is_full = False
+
+    def write(self, row: Row) -> None:
+        if self._is_full:
+            return
+        try:
+            self._writer.writerow(row)
+        except OSError as error:
+            self._is_full = True
+            typer.echo(f"{self._out} takes no more rows: {error.strerror}", err=True)
 
 
 def _shown(row: Row) -> str:

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 Runs = Annotated[
     list[str],
     typer.Argument(
-        metavar="RUN|DIR...",
-        help="Runs by folder, by part of a name or as `last`; or a folder: all runs in it, or a "
-        "study's: its page again.",
+        metavar="RUN|DIR|STUDY...",
+        help="Runs by folder, by part of a name or as `last`; a folder: all runs in it; or a "
+        "study, by its name or folder.",
         show_default=False,
     ),
 ]
@@ -40,16 +40,22 @@ def report(
     """Write a report on runs: one page to open, and every figure and table as files.
 
     The page needs no network. Beside it are figures as PNG, SVG, PDF and CSV, and tables as CSV,
-    Markdown and LaTeX. Runs of one spec are repetitions: medians and spread are shown.
+    Markdown and LaTeX. Runs of one spec are repetitions: medians and spread are shown. A study gets
+    its own page, from what of it is finished.
     """
     from paceline.cli.study import report_again
-    from paceline.report import page_of, write
+    from paceline.pictures import Drawer
+    from paceline.studies.finding import find
 
-    if len(runs) == 1 and report_again(Path(runs[0]), to):
+    if len(runs) == 1 and (folder := find(runs[0], out)) is not None:
+        report_again(folder, to, title)
         return
-    stored = found(runs, out)
-    page = page_of(stored, title=title)
-    path = write(page, to or REPORTS / _name(runs, stored))
+    with Drawer() as drawer:  # gets ready while the runs are read
+        from paceline.report import page_of, write
+
+        stored = found(runs, out)
+        page = page_of(stored, title=title)
+        path = write(page, to or REPORTS / _name(runs, stored), drawer)
     for sentence in page.conclusion:
         typer.echo(sentence)
     typer.echo(f"\nreport: {path}")
@@ -58,8 +64,9 @@ def report(
 def found(wanted: list[str], out: Path) -> list[StoredRun]:
     """Read the runs asked for; those that cannot be read are told, and left out."""
     from paceline.stored import runs_of
+    from paceline.studies.finding import with_runs_of_studies
 
-    stored, problems = runs_of(wanted, out)
+    stored, problems = runs_of(with_runs_of_studies(wanted, out), out)
     for problem in problems:
         typer.echo(f"left out: {problem}", err=True)
     if not stored:

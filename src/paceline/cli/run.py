@@ -71,7 +71,8 @@ def spec_options(  # noqa: PLR0917 - each is an option on the command line
     nodes: Annotated[
         int | None,
         typer.Option(
-            help="Number of emulated nodes; default: one a worker.", rich_help_panel=_WHAT
+            help="Number of emulated nodes, alone also of workers; default: one a worker.",
+            rich_help_panel=_WHAT,
         ),
     ] = None,
     link: Annotated[

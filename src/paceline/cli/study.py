@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import signal
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +14,6 @@ import typer
 
 from paceline.cli.run import interrupt_on, spec_table
 from paceline.errors import Interrupted, Problem, SpecError
-from paceline.studies import NOTE
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -89,6 +90,7 @@ def _list() -> None:
 def _carry_out(name: str, variant: Variant, settings: list[str], out: Path) -> None:
     from paceline import studies
     from paceline.studies.executor import carry_out
+    from paceline.studies.finding import place
     from paceline.studies.folder import StudyDir
     from paceline.studies.grid import Grid, flat
     from paceline.studies.here import settle
@@ -97,40 +99,46 @@ def _carry_out(name: str, variant: Variant, settings: list[str], out: Path) -> N
     grid = Grid.read(name)
     over = spec_table("", {}, settings)
     del over["workload"]["name"]
-    runs = settle(grid.plan(variant, flat(over)))
-    folder = StudyDir(out / f"study-{name}-{variant}")
-    folder.note(name, variant, flat(over))
+    fields = flat(over)
+    runs = settle(grid.plan(variant, fields))
+    folder = StudyDir(place(out, name, variant))
     _introduce(grid, variant)
     interrupt_on(signal.SIGTERM, signal.SIGHUP)
     try:
         with _watching(name) as watch:
-            evidence = carry_out(runs, folder, watch)
+            begin = partial(folder.note, name, variant, fields)
+            evidence = carry_out(runs, folder, watch, begin=begin)
     except (Interrupted, KeyboardInterrupt) as error:
-        reason = f"stopped; what is finished is kept in {folder.path}, and the same command goes on"
+        reason = (
+            f"stopped; what is finished is kept in {folder.path}: the same command goes on, and "
+            f"`paceline report {folder.path}` shows what is there"
+        )
         raise Interrupted(reason) from error
     _show(name, variant, evidence, folder.path)
     if any(each.spec is not None and each.planned.name in evidence.missing for each in runs):
         raise typer.Exit(1)
 
 
-def report_again(path: Path, to: Path | None) -> bool:
-    """Write the page of a study's folder again, from what is finished; False if it is none."""
-    if not (path / NOTE).is_file():
-        return False
+def report_again(path: Path, to: Path | None, title: str | None) -> None:
+    """Write the page of a study's folder from what is finished, whether all of it is or not."""
     from paceline.studies.executor import gathered
     from paceline.studies.folder import StudyDir
     from paceline.studies.grid import Grid
-    from paceline.studies.here import settle
 
     folder = StudyDir(path)
     name, variant, fields = folder.noted()
-    runs = settle(Grid.read(name).plan(variant, fields))
-    _show(name, variant, gathered(runs, folder), path, to)
-    return True
+    plans = Grid.read(name).plan(variant, fields)
+    _show(name, variant, gathered(plans, folder), path, to=to, title=title)
 
 
 def _show(
-    name: str, variant: Variant, evidence: Evidence, folder: Path, to: Path | None = None
+    name: str,
+    variant: Variant,
+    evidence: Evidence,
+    folder: Path,
+    *,
+    to: Path | None = None,
+    title: str | None = None,
 ) -> None:
     """Write the page, and say what it says."""
     from paceline import report, studies
@@ -140,6 +148,8 @@ def _show(
 
     known = with_peers(evidence, folder.parent)
     page = page_of(studies.load(name), Grid.read(name), variant, known)
+    if title is not None:
+        page = dataclasses.replace(page, title=title)
     path = report.write(page, to or folder)
     _print_claims(page.claims)
     for sentence in page.conclusion:

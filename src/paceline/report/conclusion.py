@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from paceline.report.level import Yardstick, yardstick
+from paceline.report.level import Group, Yardstick, groups_of
 from paceline.report.sides import Measure, Side, reference_of
 
 # With one run each the spread is not known; a difference of less than this part is called a tie.
@@ -17,20 +17,42 @@ _MOST_NAMED: Final = 4
 
 
 def conclude(sides: Sequence[Side]) -> tuple[str, ...]:
-    """Say what the runs show, the most important first."""
-    finished = [side for side in sides if side.finished]
-    if not finished:
+    """Say what the runs show, the most important first.
+
+    Sides of different workloads or devices have sentences of their own.
+    """
+    groups = [group for group in groups_of(sides) if group.finished]
+    if not groups:
         return ("No run finished.", *_unfinished(sides))
-    stick = yardstick(sides)
     sentences = [
-        *_fastest(finished, stick),
-        *_best_variants(finished, stick),
-        *_against_one(finished),
-        *_accuracies(finished),
+        *(said for group in groups for said in _of_group(group, is_one_of=len(groups))),
+        *_apart(groups),
         *_unfinished(sides),
-        *_repetitions(finished),
+        *_repetitions(groups),
     ]
     return tuple(sentences)
+
+
+def _of_group(group: Group, *, is_one_of: int) -> list[str]:
+    finished = group.finished
+    said = [
+        *_fastest(finished, group.stick),
+        *_best_variants(finished, group.stick),
+        *_against_one(finished),
+        *_accuracies(finished),
+    ]
+    # A side that stands alone is told by its label.
+    is_told = is_one_of == 1 or len(finished) == 1
+    return said if is_told else [f"{group.title}: {sentence}" for sentence in said]
+
+
+def _apart(groups: Sequence[Group]) -> list[str]:
+    """Say why some sides are not set against each other."""
+    if len(groups) < 2:
+        return []
+    workloads = len({group.sides[0].shown.result.workload for group in groups})
+    what = "workloads" if workloads == len(groups) else "workloads, their settings or devices"
+    return [f"Sides of different {what} are not compared with one another."]
 
 
 def ties(first: Measure, second: Measure) -> bool:
@@ -103,7 +125,7 @@ def _against_one(sides: Sequence[Side]) -> list[str]:
     for side in sides:
         gain = speed_up(side, sides)
         if gain is not None and side.num_workers > 1:
-            gains.append((gain, side.label))
+            gains.append((gain.median, side.label))
     if not gains:
         return []
     gains.sort(reverse=True)
@@ -117,12 +139,19 @@ def _against_one(sides: Sequence[Side]) -> list[str]:
     ]
 
 
-def speed_up(side: Side, sides: Sequence[Side]) -> float | None:
-    """Give rows a second against the side with one worker."""
+def speed_up(side: Side, sides: Sequence[Side]) -> Measure | None:
+    """Give rows a second against the median of the side with one worker."""
     reference = reference_of(side, sides)
-    ours = side.median(lambda run: run.result.samples_per_s)
+    ours = side.measure(lambda run: run.result.samples_per_s)
     theirs = reference.median(lambda run: run.result.samples_per_s) if reference else None
-    return ours / theirs if ours and theirs else None
+    if not ours or not theirs:
+        return None
+    return Measure(
+        median=ours.median / theirs,
+        low=ours.low / theirs,
+        high=ours.high / theirs,
+        count=ours.count,
+    )
 
 
 def _accuracies(sides: Sequence[Side]) -> list[str]:
@@ -167,9 +196,10 @@ def _unfinished(sides: Sequence[Side]) -> list[str]:
     return told
 
 
-def _repetitions(sides: Sequence[Side]) -> list[str]:
-    counts = {len(side.finished) for side in sides}
-    if len(sides) < 2:
+def _repetitions(groups: Sequence[Group]) -> list[str]:
+    compared = [group.finished for group in groups if len(group.finished) > 1]
+    counts = {len(side.finished) for sides in compared for side in sides}
+    if not counts:
         return []
     if counts == {1}:
         limit = f"{100 * UNKNOWN_SPREAD:.0f} %"

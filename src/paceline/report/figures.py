@@ -12,17 +12,15 @@ import polars
 from paceline import curves, drawing
 from paceline.exhibits import Column, Figure, Table, table_of
 from paceline.report.conclusion import speed_up
-from paceline.report.level import Yardstick
-from paceline.report.sides import Side, reference_of
-from paceline.report.tables import spread_of
+from paceline.report.level import Group
+from paceline.report.sides import Side, labels_of
+from paceline.report.tables import NODE, SIDE, spread_of
 from paceline.stored import StoredRun
 from paceline.verdict import all_parts
 
 if TYPE_CHECKING:
     import altair
 
-SIDE: Final = Column(name="side", label="strategy")
-NODE: Final = Column(name="node", label="node")
 TIME: Final = Column(name="time_s", label="training time", unit="s", form=".2f")
 
 # More points than this in a figure take long to draw and show nothing more.
@@ -46,7 +44,7 @@ class Gallery:
     """All figures of some sides; a figure of which there is nothing to show is None."""
 
     sides: Sequence[Side]
-    stick: Yardstick
+    groups: Sequence[Group]
     labels: tuple[str, ...] = ()
 
     @cached_property
@@ -111,7 +109,7 @@ class Gallery:
 
     def speed_up(self) -> Figure | None:
         """Rows a second against one worker."""
-        rows = [_speed_up_row(side, self.sides) for side in self.sides]
+        rows = [{"side": side.label} | spread_of(speed_up(side, self.sides)) for side in self.sides]
         if sum(row["value"] is not None for row in rows) < 2:
             return None
         return self._bars(
@@ -119,21 +117,36 @@ class Gallery:
             Column(name="value", label="speed-up", unit="times", form=".2f"),
             name="speed-up",
             title="Speed-up",
-            caption="Rows a second against one worker, which the dashed line marks.",
+            caption="Rows a second against one worker of the same workload and device, which the "
+            "dashed line marks.",
             rule=1.0,
         )
 
-    def time_to_level(self) -> Figure | None:
-        """How long each side took, as compared in the conclusion."""
-        stick = self.stick
+    def times(self) -> list[Figure]:
+        """How long each side took, as compared in the conclusion: a figure for each group."""
+        groups = [group for group in self.groups if group.finished]
+        if len(groups) == 1:
+            found = [self._times(groups[0], "time")]
+        else:
+            # Of a side that stands alone nothing is compared.
+            several = [group for group in groups if len(group.finished) > 1]
+            found = [
+                self._times(group, f"time-{number}", f", {group.title}")
+                for number, group in enumerate(several, 1)
+            ]
+        return [figure for figure in found if figure]
+
+    def _times(self, group: Group, name: str, of: str = "") -> Figure | None:
+        stick = group.stick
         is_rate = stick.kind == "rate"
         label, form = ("rows a second", ",.0f") if is_rate else ("training time", ".2f")
         return self._bars(
-            [{"side": side.label} | spread_of(stick.measure(side)) for side in self.sides],
+            [{"side": side.label} | spread_of(stick.measure(side)) for side in group.sides],
             Column(name="value", label=label, unit=stick.unit, form=form),
-            name="time",
-            title="Rows a second" if is_rate else f"Time {stick.words}",
+            name=name,
+            title=f"{'Rows a second' if is_rate else f'Time {stick.words}'}{of}",
             caption="Medians; the thin line is the spread over repetitions.",
+            labels=labels_of([run for side in group.sides for run in side.runs]),
         )
 
     def _bars(
@@ -145,6 +158,7 @@ class Gallery:
         title: str,
         caption: str,
         rule: float | None = None,
+        labels: tuple[str, ...] | None = None,
     ) -> Figure | None:
         known = [row for row in rows if row["value"] is not None]
         columns = (
@@ -159,11 +173,14 @@ class Gallery:
             frame=table_of(name, title, known, columns).frame,
             columns=columns,
             draw=partial(drawing.bars, value=value, low="low", high="high", rule=rule),
+            labels=labels,
         )
 
     def usage(self) -> list[Figure]:
         """CPU, memory, network, packets and disk of every node over time."""
-        frame = self._joined(partial(curves.usage, most_points=self.most_points))
+        num_nodes = max(len(side.shown.result.nodes) for side in self.sides) or 1
+        most_points = max(_FEWEST_POINTS // 2, self.most_points // num_nodes)
+        frame = self._joined(partial(curves.usage, most_points=most_points))
         found = [self._usage(frame, *each) for each in _USAGE]
         return [figure for figure in found if figure]
 
@@ -185,6 +202,25 @@ class Gallery:
             frame=known,
             columns=(SIDE, NODE, TIME, value),
             draw=partial(drawing.lines, x=TIME, y=value, panels=panels, zero=True),
+        )
+
+    def exchanged(self) -> Figure | None:
+        """What workers sent and received over time, where no link counts it."""
+        sent, received, both = (
+            Column(name=f"{name}_bytes_per_s", label=name, unit="MB/s", form=",.2f", scale=1e-6)
+            for name in ("sent", "received", "exchanged")
+        )
+        frame = self._joined(partial(curves.exchanged, most_points=self.most_points))
+        if frame.is_empty():
+            return None
+        total = polars.col(sent.name) + polars.col(received.name)
+        return self._figure(
+            name="exchanged",
+            title="Exchanged, sent and received",
+            caption="Values of all workers, as they count them, through shared memory too.",
+            frame=frame.with_columns(total.alias(both.name)),
+            columns=(SIDE, TIME, both, sent, received),
+            draw=partial(drawing.lines, x=TIME, y=both, zero=True),
         )
 
     def staleness(self) -> Figure | None:
@@ -239,19 +275,21 @@ class Gallery:
         frame: polars.DataFrame,
         columns: tuple[Column, ...],
         draw: Callable[..., altair.TopLevelMixin],
+        labels: tuple[str, ...] | None = None,
     ) -> Figure | None:
-        """Make a figure of sides; None where there is nothing to draw."""
+        """Make a figure of sides, labelled as the page is; None where there is nothing to draw."""
         if frame.is_empty():
             return None
+        labels = self.labels if labels is None else labels
         chosen = frame.select([column.name for column in columns])
-        table = Table(name=name, title=title, frame=chosen, columns=columns, labels=self.labels)
+        table = Table(name=name, title=title, frame=chosen, columns=columns, labels=labels)
         return Figure(
             name=name,
             title=title,
             caption=caption,
             table=table,
             draw=partial(draw, by="side", strategies=self.strategies),
-            labels=self.labels,
+            labels=labels,
         )
 
 
@@ -292,20 +330,6 @@ _USAGE: Final = (
         for way in ("read", "written")
     ),
 )
-
-
-def _speed_up_row(side: Side, sides: Sequence[Side]) -> dict[str, Any]:
-    reference = reference_of(side, sides)
-    theirs = reference.median(lambda run: run.result.samples_per_s) if reference else None
-    ours = side.measure(lambda run: run.result.samples_per_s)
-    if not theirs or ours is None:
-        return {"side": side.label, "value": None}
-    return {
-        "side": side.label,
-        "value": speed_up(side, sides),
-        "low": ours.low / theirs,
-        "high": ours.high / theirs,
-    }
 
 
 def _staleness_rows(side: Side) -> list[dict[str, Any]]:

@@ -30,7 +30,8 @@ _SHORT: Final = 24
 
 def html(page: Page, specs: dict[str, dict[str, Any]], scripts: str) -> str:
     """Write a page; `specs` are its figures as Vega-Lite by name, `scripts` what draws them."""
-    body = "\n".join((_header(page), _conclusion(page), *map(_section, page.sections), _footer()))
+    sections = (_section(section, page.labels) for section in page.sections)
+    body = "\n".join((_header(page), _conclusion(page), *sections, _footer()))
     return f"""<!doctype html>
 <html lang="en">
 <head>
@@ -84,9 +85,9 @@ def _conclusion(page: Page) -> str:
     return f'<section class="conclusion" aria-label="Conclusion">{lead}{more}</section>'
 
 
-def _section(section: Section) -> str:
+def _section(section: Section, labels: Sequence[str]) -> str:
     text = "".join(f"<p>{escape(each)}</p>" for each in section.text)
-    content = text + "".join(_items(section.items))
+    content = text + "".join(_items(section.items, labels))
     title = escape(section.title)
     if section.folded:
         opener = f"<summary><h2>{title}</h2></summary>"
@@ -94,14 +95,14 @@ def _section(section: Section) -> str:
     return f"<section><h2>{title}</h2>{content}</section>"
 
 
-def _items(items: Sequence[Exhibit]) -> Iterator[str]:
+def _items(items: Sequence[Exhibit], labels: Sequence[str]) -> Iterator[str]:
     """Neighbours of one kind stand together: figures side by side, claims in one table."""
     for kind, group in groupby(items, key=type):
         same: list[Any] = list(group)
         if kind is Figure:
             yield f'<div class="figures">{"".join(map(_figure, same))}</div>'
         elif kind is Claim:
-            yield _claims(same)
+            yield _claims(same, labels)
         else:
             yield from map(_table if kind is Table else _listing, same)
 
@@ -138,19 +139,26 @@ def _table(table: Table) -> str:
         f"<tbody>{rows}</tbody></table></div>"
         f'{note}<p class="files">{files}</p>'
     )
-    title = f"<h3>{escape(table.title)}</h3>{_labels(table.labels)}" if table.title else ""
+    labels = _labels(table.labels)
     if table.frame.height > _LONG_TABLE:
         opener = f"<summary>{escape(table.title)} ({table.frame.height} rows)</summary>"
-        return f'<details id="table-{name}">{opener}{shown}</details>'
-    return f'<div class="table" id="table-{name}">{title}{shown}</div>'
+        return f'<details id="table-{name}">{opener}{labels}{shown}</details>'
+    title = f"<h3>{escape(table.title)}</h3>" if table.title else ""
+    return f'<div class="table" id="table-{name}">{title}{labels}{shown}</div>'
 
 
 def _cells(table: Table, cells: list[str]) -> str:
     first, *others = zip(table.columns, cells, strict=True)
     heading = f'<th scope="row"{_cell_class(*first)}>{escape(first[1])}</th>'
     return heading + "".join(
-        f"<td{_cell_class(column, text)}>{escape(text)}</td>" for column, text in others
+        f"<td{_cell_class(column, text)}>{_value(column, text)}</td>" for column, text in others
     )
+
+
+def _value(column: Column, text: str) -> str:
+    """A spread stands behind its value, smaller."""
+    value, sign, spread = text.partition(" ± ") if column.spread else (text, "", "")
+    return escape(value) + (f' <span class="spread">± {escape(spread)}</span>' if sign else "")
 
 
 def _cell_class(column: Column, text: str = "") -> str:
@@ -167,10 +175,11 @@ def _unit(unit: str) -> str:
     return f' <span class="unit">{escape(unit)}</span>' if unit else ""
 
 
-def _claims(claims: Sequence[Claim]) -> str:
+def _claims(claims: Sequence[Claim], labels: Sequence[str]) -> str:
     rows = "".join(map(_claim, claims))
     heads = "".join(f"<th>{head}</th>" for head in ("", "said", "measured here", "judgement"))
     return (
+        f"{_labels(labels)}"
         f'<div class="scroll"><table class="claims"><thead><tr>{heads}</tr></thead>'
         f"<tbody>{rows}</tbody></table></div>"
     )

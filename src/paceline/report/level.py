@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Final, Literal, final
 
 from paceline import curves
-from paceline.report.sides import Measure, Side
+from paceline.report.sides import Measure, Side, comparable, task_words
 from paceline.stored import StoredRun
 
 # Sides that end this far below the best are said not to reach the level, and do not lower it.
@@ -50,8 +50,34 @@ class Yardstick:
         return side.measure(self.of)
 
 
+@final
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Sides that may be compared with one another, and by what."""
+
+    title: str
+    """What they train, and on what."""
+    sides: tuple[Side, ...]
+    stick: Yardstick
+
+    @property
+    def finished(self) -> list[Side]:
+        return [side for side in self.sides if side.finished]
+
+
+def groups_of(sides: Sequence[Side]) -> list[Group]:
+    """Part sides into those that may be compared: none with one of another workload or device."""
+    return [
+        Group(title=task_words(group[0], sides), sides=tuple(group), stick=yardstick(group))
+        for group in comparable(sides)
+    ]
+
+
 def yardstick(sides: Sequence[Side]) -> Yardstick:
-    """Choose what can be compared: a target all had, else an accuracy, else rows, else a rate."""
+    """Choose by what to compare: a target all had, else an accuracy, else rows, else a rate.
+
+    All of the sides have to be comparable.
+    """
     runs = [run for side in sides for run in side.finished]
     targets = {run.result.target for run in runs}
     if len(targets) == 1 and None not in targets:
@@ -91,7 +117,7 @@ def _best(side: Side) -> float | None:
         rows = curves.metric(run)
         if len(rows) < 2:
             return None
-        highest.append(float(rows["accuracy"].to_numpy().max()))
+        highest.append(max(map(float, rows["accuracy"])))
     return min(highest)
 
 

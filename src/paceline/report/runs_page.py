@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from paceline.exhibits import Exhibit, Listing, Page, Section
-from paceline.report import tables
+from paceline.background import background
+from paceline.exhibits import Exhibit, Page, Section
+from paceline.report import node_tables, tables
 from paceline.report.conclusion import conclude, joined
 from paceline.report.figures import Gallery
-from paceline.report.level import yardstick
-from paceline.report.sides import Side, short, sides_of
+from paceline.report.level import groups_of
+from paceline.report.sides import Side, labels_of, short, sides_of
 from paceline.stored import StoredRun
 
 
@@ -25,14 +26,14 @@ def page_of(
     `notes`, and what is shown `beside` them, say how the runs came about: what was tuned or varied.
     """
     sides = sides_of(runs)
-    stick = yardstick(sides)
-    labels = _labels(runs)
-    gallery = Gallery(sides, stick, labels)
+    groups = groups_of(sides)
+    labels = labels_of(runs)
+    gallery = Gallery(sides, groups, labels)
     sections = (
-        Section(title="Results", items=(tables.comparison(sides, stick, labels),)),
+        Section(title="Results", items=(tables.comparison(sides, groups, labels),)),
         _section("How these runs were made", notes, *beside),
         _section("Learning", (), *gallery.loss(), gallery.accuracy()),
-        _section("Speed", (), gallery.speed(), gallery.speed_up(), gallery.time_to_level()),
+        _section("Speed", (), gallery.speed(), gallery.speed_up(), *gallery.times()),
         _nodes(sides, gallery),
         _section("Where the time goes", (), gallery.staleness(), gallery.parts()),
         _section("What held each side back", (), tables.verdicts(sides)),
@@ -59,34 +60,23 @@ def _nodes(sides: Sequence[Side], gallery: Gallery) -> Section:
     text = []
     if not any(figure.name.startswith("network") for figure in figures):
         clusters = joined(sorted({short(side.shown.result.cluster) for side in sides}))
-        text.append(f"There is no network over time: nodes of {clusters} have no link.")
-    return _section("What each node used", text, *figures, tables.nodes(sides, gallery.labels))
+        exchanged = gallery.exchanged()
+        figures += [exchanged] if exchanged else []
+        instead = " What workers exchanged is shown in its place, as they count it."
+        text.append(
+            f"There is no network over time: nodes of {clusters} have no link."
+            f"{instead if exchanged else ''}"
+        )
+    made = (node_tables.nodes, node_tables.traffic, node_tables.pairs, node_tables.processes)
+    shown = (table(sides, gallery.labels) for table in made)
+    return _section("What each node used", text, *figures, *shown)
 
 
 def _background(sides: Sequence[Side]) -> Section:
     """For who asks: every run, the specs, the machine."""
-    specs = [
-        Listing(name=f"spec-{number}", title=f"Spec: {side.label}", text=_spec_text(side))
-        for number, side in enumerate(sides)
-    ]
-    items = (tables.every_run(sides), tables.settings(sides), tables.machine(sides[0].shown))
-    shown: list[Exhibit] = [item for item in items if item is not None]
-    return Section(title="Runs, specs and machine", items=(*shown, *specs))
-
-
-def _spec_text(side: Side) -> str:
-    try:
-        return side.shown.folder.spec.read_text()
-    except OSError:
-        return "# spec.toml cannot be read"
-
-
-def _labels(runs: Sequence[StoredRun]) -> tuple[str, ...]:
-    """What must be known of every number: that of all runs, or `in part` where they differ."""
-    every = dict.fromkeys(label for run in runs for label in run.labels)
-    return tuple(
-        label if all(label in run.labels for run in runs) else f"in part {label}" for label in every
-    )
+    named = {side.label: side.shown for side in sides}
+    items = (tables.every_run(sides), tables.settings(sides), *background(named))
+    return _section("Runs, specs and machine", (), *items)
 
 
 def _title(sides: Sequence[Side]) -> str:

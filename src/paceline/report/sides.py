@@ -19,9 +19,19 @@ _WORDS: Final = {
     "workload.name": "{}",
     "cluster.name": "{}",
     "cluster.link": "{}",
+    "dilation": "dilated {}x",
 }
+# What stands before a label that not all of some runs have.
+IN_PART: Final = "in part "
 # What names a side wherever it differs, also between strategies.
-_ALWAYS_TOLD: Final = ("workload.name", "cluster.name", "cluster.link")
+_ALWAYS_TOLD: Final = ("workload.", "device", "dilation", "cluster.name", "cluster.link")
+# Fields of workloads that change neither the model nor its rows, only where and how these are read.
+_SAME_TASK: Final = (
+    "workload.data_dir",
+    "workload.load_threads",
+    "workload.memory_bytes",
+    "workload.channels_last",
+)
 # Fields that a spec has or has not: one of them says how long a run is.
 _MAY_BE_ABSENT: Final = ("steps", "worker_steps", "samples", "epochs", "seconds")
 
@@ -85,7 +95,8 @@ def sides_of(runs: Iterable[StoredRun]) -> list[Side]:
     for run in runs:
         groups.setdefault(repr(sorted(run.settings.items(), key=str)), []).append(run)
     firsts = [group[0] for group in groups.values()]
-    told = [key for key in _ALWAYS_TOLD if key in differing(firsts)]
+    different = [key for key in differing(firsts) if key not in _SAME_TASK]
+    told = [key for start in _ALWAYS_TOLD for key in different if key.startswith(start)]
     sides = _told_apart([_side(group, firsts, told) for group in groups.values()])
     came = list(dict.fromkeys(side.strategy for side in sides))
     return sorted(sides, key=lambda side: came.index(side.strategy))
@@ -117,10 +128,70 @@ def _differs(key: str, values: Sequence[object]) -> bool:
     return len(set(map(repr, told))) > 1
 
 
+def are_comparable(side: Side, other: Side) -> bool:
+    """Whether both train the same model on the same rows, on the same kind of device.
+
+    Seconds and rows a second of others are no measure of each other.
+    """
+    ours, theirs = side.shown, other.shown
+    if _device(ours) != _device(theirs) or ours.result.workload != theirs.result.workload:
+        return False
+    fields = (key for key in differing([ours, theirs]) if key.startswith("workload."))
+    return all(key in _SAME_TASK for key in fields)
+
+
+def comparable(sides: Iterable[Side]) -> list[list[Side]]:
+    """Put sides together that may be compared, in the order in which they came."""
+    groups: list[list[Side]] = []
+    for side in sides:
+        fitting = (group for group in groups if all(are_comparable(side, each) for each in group))
+        group = next(fitting, None)
+        if group is None:
+            groups.append([side])
+        else:
+            group.append(side)
+    return groups
+
+
+def task_words(side: Side, sides: Sequence[Side]) -> str:
+    """Say what a side trains, and on what, as far as that tells it from some of the sides."""
+    runs = [each.shown for each in sides]
+    keys = [key for key in differing(runs) if key.startswith("workload.")]
+    kept = [key for key in keys if key not in {*_SAME_TASK, "workload.name"}]
+    settings = _words(side.shown, kept)
+    devices = {_device(run) for run in runs}
+    device = _device_words(side.shown, devices) if len(devices) > 1 else ""
+    return ", ".join(filter(None, (short(side.shown.result.workload), settings, device)))
+
+
+def _device(run: StoredRun) -> tuple[str, str]:
+    return run.result.device, run.result.label
+
+
+def _device_words(run: StoredRun, devices: Iterable[tuple[str, str]]) -> str:
+    """The label is what readers know; the device is named where labels alone are alike."""
+    device, label = _device(run)
+    alike = {each for each, its in devices if its == label}
+    return f"{label} on {short(device)}" if len(alike) > 1 else label
+
+
+def labels_of(runs: Sequence[StoredRun]) -> tuple[str, ...]:
+    """What must be known of every number: that of all runs, or `in part` where they differ."""
+    every = dict.fromkeys(label for run in runs for label in run.labels)
+    return tuple(
+        label if all(label in run.labels for run in runs) else f"{IN_PART}{label}"
+        for label in every
+    )
+
+
 def reference_of(side: Side, sides: Sequence[Side]) -> Side | None:
-    """Give the side with one worker that is most like this one: what a speed-up is against."""
+    """Give the side with one worker that is most like this one: what a speed-up is against.
+
+    None where no side with one worker may be compared with it.
+    """
     single = [each for each in sides if each.num_workers == 1 and each.finished]
-    return max(single, key=lambda each: _likeness(side, each), default=None)
+    alike = [each for each in single if are_comparable(side, each)]
+    return max(alike, key=lambda each: _likeness(side, each), default=None)
 
 
 def _likeness(side: Side, other: Side) -> int:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Final
 
-from polars import Expr, Float64, col
+from polars import Expr, Float64, col, lit
 
 from paceline.exhibits import Column, Table
 
@@ -19,24 +21,56 @@ _LATEX: Final = {
     "}": r"\}",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
-    "±": r"$\pm$",
     "<": r"\textless{}",
     ">": r"\textgreater{}",
-    "µ": r"\textmu{}",
+    "|": r"\textbar{}",
+    # At the start of a row these would belong to the end of the row before.
+    "[": "{[}",
+    "*": "{*}",
+    # What the usual fonts do not have as a letter.
+    "±": r"$\pm$",
+    "×": r"$\times$",  # noqa: RUF001 - the sign, not a letter
+    "·": r"$\cdot$",
+    "−": "$-$",  # noqa: RUF001 - the sign, not a hyphen
+    "≤": r"$\leq$",
+    "≥": r"$\geq$",
+    "≈": r"$\approx$",
     "→": r"$\to$",
+    "²": r"$^2$",
+    "³": r"$^3$",
+    "µ": r"\textmu{}",
+    "–": "--",  # noqa: RUF001 - the dash that it is
+    "—": "---",
+    "…": r"\ldots{}",
 }
+# Text longer than this many letters is set in lines; a page has room for about so many in all.
+_LONG: Final = 20
+_LINE: Final = 85
+# More rows of such text may not fit on one page.
+_MANY_ROWS: Final = 8
+# However much stands beside it, long text has this part of the width.
+_LEAST_WIDTH: Final = 0.4
 
 
 def csv(table: Table) -> str:
-    """Give all values, to twelve digits and in the units of the headers, for programs."""
-    return table.frame.select(map(_values, table.columns)).write_csv()
+    """Give all values, to twelve digits and in the units of the headers, for programs.
+
+    Where the table has labels, so has every row, in the last column.
+    """
+    labels = [lit(", ".join(table.labels)).alias("label")] if table.labels else []
+    values = [each for column in table.columns for each in _values(column)]
+    return table.frame.select(*values, *labels).write_csv()
 
 
-def _values(column: Column) -> Expr:
+def _values(column: Column) -> Iterator[Expr]:
     values = col(column.name)
     if column.scale != 1.0:
         values = (values.cast(Float64) * column.scale).round_sig_figs(12)
-    return values.alias(f"{column.header}{' published' if column.published else ''}")
+    yield values.alias(f"{column.header}{' published' if column.published else ''}")
+    if column.spread:
+        yield from _values(
+            replace(column, name=column.spread, label=f"{column.label} ±", spread="")
+        )
 
 
 def markdown(table: Table) -> str:
@@ -49,27 +83,78 @@ def markdown(table: Table) -> str:
 
 
 def latex(table: Table) -> str:
-    r"""Give the table for a paper; it needs \usepackage{booktabs}."""
-    kinds = "".join("r" if each.is_number else "l" for each in table.columns)
-    rows = [" & ".join(map(_latex, cells)) + r" \\" for cells in table.cells()]
-    heads = " & ".join(map(_latex, table.headers)) + r" \\"
-    note = " ".join((*table.labels, table.note)).strip()
-    caption = f"{table.title}. {note}" if note else table.title
-    lines = [
+    r"""Give the table for a paper; it needs \usepackage{booktabs,array,graphicx,longtable}."""
+    cells = list(table.cells())
+    kinds, is_wide = _kinds(table, cells)
+    note = ". ".join(filter(None, (", ".join(table.labels), table.note)))
+    caption = _latex(f"{table.title}. {note}" if note else table.title)
+    rows = [
+        r"\toprule",
+        " & ".join(map(_latex, table.headers)) + r" \\",
+        r"\midrule",
+        *(" & ".join(map(_latex, row)) + r" \\" for row in cells),
+        r"\bottomrule",
+    ]
+    is_text = any("p{" in each for each in kinds)
+    title = rf"\caption{{{caption}}}\label{{tab:{table.name}}}"
+    if is_text and len(cells) > _MANY_ROWS:
+        lines = _over_pages(title, kinds, rows)
+    else:
+        lines = _on_a_page(title, kinds, rows, is_text=is_text, is_wide=is_wide)
+    return "\n".join(lines) + "\n"
+
+
+def _on_a_page(
+    title: str, kinds: Sequence[str], rows: Sequence[str], *, is_text: bool, is_wide: bool
+) -> list[str]:
+    return [
         r"\begin{table}",
         r"\centering",
-        rf"\caption{{{_latex(caption)}}}",
-        rf"\label{{tab:{table.name}}}",
-        rf"\begin{{tabular}}{{{kinds}}}",
-        r"\toprule",
-        heads,
-        r"\midrule",
+        *([r"\footnotesize"] if is_text else []),
+        title,
+        *([r"\resizebox{\linewidth}{!}{%"] if is_wide else []),
+        rf"\begin{{tabular}}{{{''.join(kinds)}}}",
         *rows,
-        r"\bottomrule",
-        r"\end{tabular}",
+        r"\end{tabular}" + ("}" if is_wide else ""),
         r"\end{table}",
     ]
-    return "\n".join(lines) + "\n"
+
+
+def _over_pages(title: str, kinds: Sequence[str], rows: Sequence[str]) -> list[str]:
+    """Let a table go on to the next page, its head repeated there."""
+    return [
+        r"{\footnotesize",
+        rf"\begin{{longtable}}{{{''.join(kinds)}}}",
+        rf"{title}\\",
+        *rows[:3],
+        r"\endhead",
+        *rows[3:],
+        r"\end{longtable}",
+        "}",
+    ]
+
+
+def _kinds(table: Table, cells: Sequence[Sequence[str]]) -> tuple[list[str], bool]:
+    """Say how LaTeX sets each column, and whether all of them are too wide for a page.
+
+    Numbers stand right, words left, long text in lines. Long columns share what the others leave
+    of the line, by the root of their length: a sentence gets more than a name, but not all.
+    """
+    lengths = [max(map(len, column)) for column in zip(table.headers, *cells, strict=True)]
+    roots = [
+        length**0.5 if length > _LONG and not column.is_number else 0.0
+        for column, length in zip(table.columns, lengths, strict=True)
+    ]
+    others = sum(length + 2 for length, root in zip(lengths, roots, strict=True) if not root)
+    left = 1 - others / _LINE - 0.03 * sum(map(bool, roots))
+    width = max(_LEAST_WIDTH, left) if any(roots) else 0.0
+    kinds = [
+        rf">{{\raggedright\arraybackslash}}p{{{width * root / sum(roots):.2f}\linewidth}}"
+        if root
+        else ("r" if column.is_number else "l")
+        for column, root in zip(table.columns, roots, strict=True)
+    ]
+    return kinds, width > left
 
 
 def _below(table: Table) -> str:

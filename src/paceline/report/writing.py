@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from paceline.errors import StoreError
-from paceline.exhibits import Figure, Page, Table, claims_table
-from paceline.pictures import drawing_processes
+from paceline.exhibits import Figure, Page, Table, claims_table, labelled
+from paceline.pictures import Drawer
 from paceline.report import texts
 from paceline.report.html import html
 from paceline.report.scripts import page_scripts
@@ -15,31 +15,41 @@ from paceline.runs import write_atomically
 PAGE = "report.html"
 
 
-def write(page: Page, folder: Path) -> Path:
+def write(page: Page, folder: Path, drawer: Drawer | None = None) -> Path:
     """Write a page into a folder; returns the path of the HTML file.
 
-    A report that is there already is written over; other files in the folder are left alone.
+    A report that is there already is written over; other files in the folder are left alone. A
+    `drawer` that was made before the page was is ready by now; nothing can be drawn with it after.
     """
+    if drawer is None:
+        with Drawer() as own:
+            return write(page, folder, own)
     try:
         for name in ("figures", "tables"):
             (folder / name).mkdir(parents=True, exist_ok=True)
         path = folder / PAGE
-        with drawing_processes(folder / "figures") as draw:
-            specs = {figure.name: figure.spec() for figure in page.figures}
-            draw(specs)
-            _write_texts(page, folder)
-            write_atomically(path, html(page, specs, page_scripts()))
+        _write(labelled(page), path, drawer)
     except OSError as error:
         reason = error.strerror or error
         raise StoreError(f"no report can be written in {folder}: {reason}") from error
     return path
 
 
+def _write(page: Page, path: Path, drawer: Drawer) -> None:
+    specs = {}
+    for figure in page.figures:
+        specs[figure.name] = figure.spec()
+        drawer.draw(specs[figure.name], path.parent / "figures", figure.name)
+    _write_texts(page, path.parent)
+    write_atomically(path, html(page, specs, page_scripts()))
+    drawer.finish()
+
+
 def _write_texts(page: Page, folder: Path) -> None:
     for figure in page.figures:
         _write_data(figure, folder / "figures")
-    tables = [*page.tables, *([claims_table(page.claims)] if page.claims else [])]
-    for table in tables:
+    claims = [claims_table(page.claims, page.labels)] if page.claims else []
+    for table in (*page.tables, *claims):
         _write_table(table, folder / "tables")
 
 
