@@ -4,6 +4,7 @@
 
 Each peer trains first; then `single` trains on the same rows until its log loss on the test rows is
 the one that the peer reached. Reading rows, starting and evaluating are not timed, for neither.
+One that has not come there when its time is over has missed it, and the ratio is a bound.
 `peers.json` in the folder of all runs is what `paceline study criteo-sparse` takes up.
 """
 
@@ -14,11 +15,12 @@ import json
 import statistics
 import tempfile
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from bounded import DidNotRun, last_line
+from bounded import DidNotRun, TookTooLong, last_line
 from contenders import PEERS_ENVIRONMENT
 
 import paceline
@@ -42,30 +44,66 @@ def silent(message: str, done: int, total: int) -> None:
     """Tell nobody."""
 
 
-def our_seconds(workload: Workload, log_loss: float, *, batch: int, look: int) -> float:
-    """Training seconds until the loss on the test rows is reached."""
+@dataclass(frozen=True)
+class Ours:
+    """How long we took to a log loss on the test rows, or what we did without coming there."""
+
+    seconds: float
+    log_loss: float
+    missed: bool = False
+
+
+def our_time(workload: Workload, log_loss: float | None, *, batch: int, look: int) -> Ours:
+    """Train until a loss is reached, 40 epochs at most; without one, for one epoch."""
     spec = paceline.RunSpec(
         workload=workload,
         strategy=Single(),
         batch=batch,
-        epochs=40,
+        epochs=1 if log_loss is None else 40,
         target_loss=log_loss,
         eval_every=look,
         record=QUIET,
     )
     with tempfile.TemporaryDirectory() as out:
         result = paceline.run(spec, out=out)
+    if result.train_s is None or result.test_loss is None:
+        raise DidNotRun("we trained without being timed or tested")
+    if log_loss is None:
+        return Ours(result.train_s, result.test_loss)
     if result.seconds_to_target is None:
-        raise DidNotRun(f"we did not come to a log loss of {log_loss:.4f}, but {result.test_loss}")
-    return result.seconds_to_target
+        return Ours(result.train_s, log_loss, missed=True)
+    return Ours(result.seconds_to_target, log_loss)
+
+
+def a_turn(peer: dict[str, Any], ours: Ours) -> dict[str, Any]:
+    """One turn: a peer that came to no log loss at all, or to a worse one than we, has missed it.
+
+    Given up are its `seconds` then, and the log loss is ours.
+    """
+    told = {"peer": peer | {"log_loss": ours.log_loss}, "ours_s": ours.seconds}
+    if peer["log_loss"] is None or peer["log_loss"] > ours.log_loss:
+        if ours.missed:
+            raise DidNotRun(f"neither came to a log loss of {ours.log_loss:.4f}")
+        return told | {"missed": "peer"}
+    return told | ({"missed": "ours"} if ours.missed else {})
+
+
+def peers_time(command: list[str], called: str) -> dict[str, Any]:
+    """Let a peer train; one that is not done in time has no log loss."""
+    try:
+        return last_line(command, DEADLINE_S, ENVIRONMENT)
+    except TookTooLong as late:
+        return {"seconds": late.deadline_s, "log_loss": None, "setting": f"{called}, given up"}
 
 
 def with_scikit(python: Path, data_dir: Path) -> dict[str, Any]:
     """One turn on the dense rows of MNIST."""
     command = [str(python), "-m", "peers.scikit_dense", "--data", str(data_dir / "mnist")]
-    peer = last_line([*command, "--log-loss", str(MNIST_LOG_LOSS)], DEADLINE_S, ENVIRONMENT)
+    peer = peers_time([*command, "--log-loss", str(MNIST_LOG_LOSS)], "LogisticRegression")
+    reached = MNIST_LOG_LOSS if peer["log_loss"] is None else peer["log_loss"]
     mnist = LogisticMnist(subset="full", data_dir=data_dir)
-    return {"peer": peer, "ours_s": our_seconds(mnist, peer["log_loss"], batch=75, look=200)}
+    ours = our_time(mnist, min(reached, MNIST_LOG_LOSS), batch=75, look=200)
+    return a_turn(peer, ours)
 
 
 def with_spark(how: str, python: Path, rows: Rows, iterations: int) -> dict[str, Any]:
@@ -73,9 +111,8 @@ def with_spark(how: str, python: Path, rows: Rows, iterations: int) -> dict[str,
     command = [str(python), "-m", "peers.spark_logistic", how]
     command += ["--train", str(rows.train_text), "--test", str(rows.test_text)]
     command += ["--features", str(rows.num_features), "--iterations", str(iterations)]
-    peer = last_line(command, DEADLINE_S, ENVIRONMENT)
-    ours = our_seconds(rows.workload, peer["log_loss"], batch=100, look=20)
-    return {"peer": peer, "ours_s": ours}
+    peer = peers_time(command, f"Spark {how}")
+    return a_turn(peer, our_time(rows.workload, peer["log_loss"], batch=100, look=20))
 
 
 class Rows:
@@ -123,6 +160,9 @@ def measured(turn: Callable[[], dict[str, Any]], name: str, repetitions: int) ->
         print(f"{name}: {error}", flush=True)
         return {"reason": str(error)}
     ratios = sorted(each["peer"]["seconds"] / each["ours_s"] for each in turns)
+    missed = sorted({each["missed"] for each in turns if "missed" in each})
+    if len(missed) > 1:
+        return {"reason": "of its turns, some were missed by it and some by us"}
     return {
         "peer_s": statistics.median(each["peer"]["seconds"] for each in turns),
         "ours_s": statistics.median(each["ours_s"] for each in turns),
@@ -132,6 +172,7 @@ def measured(turn: Callable[[], dict[str, Any]], name: str, repetitions: int) ->
         "log_loss": statistics.median(each["peer"]["log_loss"] for each in turns),
         "setting": turns[-1]["peer"]["setting"],
         "n": len(turns),
+        **({"missed": missed[0]} if missed else {}),
     }
 
 

@@ -8,7 +8,7 @@ from paceline.errors import SpecError
 from paceline.spec import RunSpec
 from paceline.studies import STUDIES, load
 from paceline.studies.grid import Grid, joined
-from paceline.studies.here import settle
+from paceline.studies.here import key_of, settle, settle_by
 
 TEXT = """
 title = "a grid"
@@ -101,8 +101,28 @@ def test_what_needs_nodes_is_not_carried_out_without(grid):
     assert problems == ["it needs the cluster `emulated`, and `inline` was asked for"] * 2
 
 
+@pytest.mark.parametrize("cluster", ["emulated", "local"])
+def test_what_is_finished_is_found_on_whichever_cluster_it_was(cluster):
+    text = TEXT.replace('cluster.name = "inline"', 'cluster.name = "emulated"')
+    plan = Grid.parse("a-grid", text).plan("quick")[0]
+    key = key_of(RunSpec.from_table(plan.table({"cluster.name": cluster})))
+    (found,) = settle_by([plan], {key})
+    assert found.key == key
+    assert ("on `local`" in found.note) == (cluster == "local")
+
+
 def test_names_that_are_no_studies_are_answered():
     with pytest.raises(SpecError, match="no study of that name"):
         load("nothing")
     with pytest.raises(SpecError, match="when fault injection is there"):
         load("faults")
+
+
+def test_ps_vs_ring_has_the_seeds_that_its_full_variant_says():
+    grid = Grid.read("ps-vs-ring")
+    seeds = {}
+    for plan in grid.plan("full"):
+        seeds[plan.group] = max(seeds.get(plan.group, 0), plan.repetition + 1)
+    assert (seeds["stale"], seeds["stale-rate"], seeds["stale-resnet20"]) == (3, 3, 1)
+    assert "logistic-mnist with 3 seeds" in grid.says("full")
+    assert "resnet20-cifar10 with one" in grid.says("full")

@@ -12,6 +12,7 @@ from paceline.studies.executor import carry_out
 from paceline.studies.folder import StudyDir
 from paceline.studies.grid import Grid, Planned
 from paceline.studies.here import settle
+from tests import vega_lite
 
 LISTED = tomllib.loads((Path(__file__).parent / "listed.toml").read_text())
 SMALL = {
@@ -98,6 +99,7 @@ def test_everything_listed_is_made_and_can_be_drawn(study):
     assert set(LISTED[name]["figures"]) - figures - NEEDS_NODES[name] == set()
     for figure in page.figures:
         assert figure.spec()["title"]["text"] == figure.title
+        vega_lite.check(figure.spec())
         assert len(figure.table.frame) > 0
 
 

@@ -6,32 +6,47 @@ import pytest
 
 from paceline.results import BucketTotals
 from paceline.studies import ring_claims
-from paceline.studies.evidence import Evidence
+from paceline.studies.evidence import Evidence, Untestable
 from paceline.studies.grid import Planned
+from paceline.studies.ps_vs_ring import one_time_line
+from paceline.studies.ring_arithmetic import ideal_step_s
+from paceline.studies.ring_links import ring_by_link, speed_up_links
 from tests.made_runs import made, stale
+from tests.studies.made_evidence import changed, made_evidence, part_of
 
 RESNET = "resnet50-cifar10"
 MODEL_BYTES = 98 * 2**20
 ALONE_PER_S = 50.0
-LINK = "[cluster]\nname = 'emulated'\nlink = 2e9\n"
+LINK = "[cluster]\nname = 'emulated'\nlink = {}e9\n"
 
 
 @pytest.fixture
 def evidence_of(tmp_path):
-    """Make evidence of (group, strategy, workers, rows a second, models that a worker sends)."""
+    """Make evidence of (group, strategy, workers, rows a second, models that a worker sends).
+
+    In the group `links` Gbit stand in the place of the strategy, which is ring.
+    """
 
     def make(*runs: tuple[str, str, int, float, float]) -> Evidence:
         plans, found = [], {}
         for group, strategy, count, per_s, models in runs:
             name = f"{group}-{strategy}-{count}"
             tags = {"workload": RESNET, "strategy": strategy, "num_workers": count}
+            gbit = strategy if group == "links" else "2"
             plans.append(Planned(name=name, group=group, tags=tags, repetition=0, fields={}))
             # So that each worker makes ten steps of 32 rows.
             rows = 32 * 10 * count
             run = made(
-                tmp_path, strategy, num_workers=count, batch=32, rows=rows, seconds=rows / per_s,
-                workload=RESNET, more=LINK, **(stale() if group == "ps" else {}),
-            )  # fmt: skip
+                tmp_path,
+                "ring" if group == "links" else strategy,
+                num_workers=count,
+                batch=32,
+                rows=rows,
+                seconds=rows / per_s,
+                workload=RESNET,
+                more=LINK.format(gbit),
+                **(stale() if group == "ps" else {}),
+            )
             bucket = BucketTotals(num_bytes=MODEL_BYTES, start_s=0.0, run_s=1.0, wait_s=0.5)
             sent = round(10 * models * MODEL_BYTES)
             workers = [replace(w, sent_bytes=sent, buckets=(bucket,)) for w in run.result.workers]
@@ -74,10 +89,150 @@ def test_r3_holds_where_a_worker_sends_what_a_ring_needs(evidence_of, models, ju
     assert f"4: {models:.2f}" in judged.measured
 
 
+@pytest.mark.parametrize(
+    ("resnet_per_s", "judgement", "told"),
+    [
+        (20_000, "holds", "so in 1 of 1, a tie in 0"),
+        (100_000, "does not hold here", "so in 0 of 1, a tie in 1"),
+        (200_000, "does not hold here", "so in 0 of 1, a tie in 0"),
+    ],
+)
+def test_r3_holds_where_networks_that_compute_longer_send_fewer_packets_a_second(
+    tmp_path, resnet_per_s, judgement, told
+):
+    def change(plan, run):
+        result, count = run.result, run.result.num_workers
+        per_s = resnet_per_s if result.workload == RESNET else 100_000
+        packets = round(per_s * result.train_s)
+        sent = round(2 * (count - 1) / count * MODEL_BYTES * result.workers[0].worker_steps)
+        workers = tuple(replace(each, sent_bytes=sent) for each in result.workers)
+        nodes = tuple(replace(each, packets_sent=packets) for each in result.nodes)
+        return replace(run, result=replace(result, workers=workers, nodes=nodes))
+
+    judged = ring_claims.r3(changed(made_evidence(tmp_path, "ps-vs-ring"), change))
+    assert judged.judgement == judgement
+    assert "least computing a byte first: AlexNet 100,000" in judged.measured
+    assert told in judged.reason
+
+
+def test_r3_says_why_packets_are_not_judged(evidence_of):
+    judged = ring_claims.r3(evidence_of(("ring", "ring", 4, 100.0, 1.5)))
+    assert "packets are not judged: packets of nodes were not counted" in judged.reason
+
+
 def test_a_servers_exchange_follows_the_computing_and_a_rings_hides_behind_it(evidence_of):
     evidence = evidence_of(("ps", "ps-sync", 6, 50.0, 1.0), ("ring", "ring", 6, 50.0, 5 / 3))
-    server, ring = (ring_claims.ideal_step_s(evidence.first(group)) for group in ("ps", "ring"))
+    server, ring = (ideal_step_s(evidence.first(group)) for group in ("ps", "ring"))
     computes_s = 32 / 51.5
     crosses_s = MODEL_BYTES * 8 / 2e9 * 1514 / 1448
     assert server == pytest.approx(computes_s + 6 * crosses_s, rel=0.02)  # and the last chunks
-    assert ring == pytest.approx(max(computes_s, 5 / 3 * crosses_s))
+    # A third of computing is forward: until then there is nothing to send.
+    assert ring == pytest.approx(computes_s / 3 + 5 / 3 * crosses_s, rel=0.05)
+
+
+class TestLinks:
+    """Ring with six workers at 2, 8 and 32 Gbit."""
+
+    @pytest.fixture
+    def evidence(self, evidence_of) -> Evidence:
+        return evidence_of(
+            ("ps", "ps-sync", 6, 1.5 * ALONE_PER_S, 1.0),
+            ("ring", "ring", 1, ALONE_PER_S, 0.0),
+            ("ring", "ring", 6, 4.0 * ALONE_PER_S, 5 / 3),
+            ("links", "8", 6, 5.5 * ALONE_PER_S, 5 / 3),
+            ("links", "32", 6, 5.9 * ALONE_PER_S, 5 / 3),
+        )
+
+    def test_a_table_has_every_link_measured_and_predicted(self, evidence):
+        rows = ring_by_link(evidence).frame.to_dicts()
+        assert [row["link"] for row in rows] == [2, 8, 32]
+        assert [row["measured"] for row in rows] == pytest.approx([4.0, 5.5, 5.9])
+        assert rows[0]["predicted"] == pytest.approx(4.0, abs=0.1)
+        assert rows[2]["predicted"] == pytest.approx(6.0, abs=0.1)
+        assert rows[1]["ratio"] == pytest.approx(4 * rows[0]["ratio"])
+        assert [row["near"] for row in rows] == ["no", "yes", "yes"]
+
+    def test_a_figure_has_a_line_for_the_network(self, evidence):
+        frame = speed_up_links(evidence).table.frame
+        assert frame["run"].unique().to_list() == ["ResNet50"]
+        assert frame["link"].to_list() == [2, 8, 32]
+
+    def test_r1_says_of_each_network_from_which_link_on_it_holds(self, evidence):
+        judged = ring_claims.r1(evidence)
+        assert judged.judgement == "does not hold here"
+        assert "ring 4.00 of 6, ring near proportional from 8 Gbit on" in judged.measured
+        assert "table ring-by-link and figure speed-up-links" in judged.reason
+
+    def test_a_network_that_never_scales_is_told(self, evidence_of):
+        evidence = evidence_of(
+            ("ps", "ps-sync", 6, ALONE_PER_S, 1.0),
+            ("ring", "ring", 1, ALONE_PER_S, 0.0),
+            ("ring", "ring", 6, 2 * ALONE_PER_S, 5 / 3),
+            ("links", "8", 6, 3 * ALONE_PER_S, 5 / 3),
+        )
+        assert "ring not near proportional up to 8 Gbit" in ring_claims.r1(evidence).measured
+
+
+@pytest.mark.parametrize(
+    ("free_per_s", "judgement", "told"),
+    [
+        (1.5, "holds", "slower in 1 of 1 settings, a tie in 0"),
+        (1.01, "does not hold here", "slower in 0 of 1 settings, a tie in 1"),
+        (0.5, "does not hold here", "slower in 0 of 1 settings, a tie in 0"),
+    ],
+)
+def test_r5_holds_where_async_is_more_than_a_little_faster(
+    evidence_of, free_per_s, judgement, told
+):
+    judged = ring_claims.r5(
+        evidence_of(
+            ("ps", "ps-sync", 2, ALONE_PER_S, 1.0),
+            ("ps", "ps-async", 2, free_per_s * ALONE_PER_S, 1.0),
+        )
+    )
+    assert judged.judgement == judgement
+    assert judged.reason == told
+
+
+def at_rates(tmp_path, losses: dict[float, tuple[float, float]]) -> Evidence:
+    """Make `stale` and `stale-rate` of the test losses of async and sync."""
+    plans, runs = [], {}
+    for rate, pair in {0.01: (0.3, 0.4), **losses}.items():
+        group = "stale" if rate == 0.01 else "stale-rate"
+        for strategy, loss in zip(("ps-async", "ps-sync"), pair, strict=True):
+            name = f"{group}-{strategy}-{rate}"
+            tags = {"strategy": strategy, "num_workers": 3, "lr": rate}
+            plans.append(Planned(name=name, group=group, tags=tags, repetition=0, fields={}))
+            run = made(tmp_path, strategy, **stale())
+            runs[name] = replace(run, result=replace(run.result, test_loss=loss))
+    return Evidence(plans=plans, runs=runs)
+
+
+def test_the_rate_from_which_on_staleness_harms_is_told_where_it_was_seen(tmp_path):
+    told = ring_claims.stale_condition(at_rates(tmp_path, {0.1: (0.2, 0.3), 3.0: (9.0, 0.5)}))
+    assert "at 0.1 async is better (0.2 (n=1) against 0.3 (n=1))" in told
+    assert "at 3 sync is better" in told
+    assert "stale ones of a single mini-batch do worse" in told
+
+
+def test_where_one_mode_is_better_at_every_rate_nothing_is_made_of_it(tmp_path):
+    told = ring_claims.stale_condition(at_rates(tmp_path, {0.1: (0.2, 0.3), 3.0: (0.5, 0.6)}))
+    assert "do worse" not in told
+
+
+def test_without_other_rates_the_condition_was_not_varied(tmp_path):
+    assert "was not varied" in ring_claims.stale_condition(at_rates(tmp_path, {}))
+
+
+def test_one_time_line_shows_no_async_run_in_the_place_of_a_sync_one(tmp_path):
+    whole = made_evidence(tmp_path, "ps-vs-ring", "full")
+    missing = "ps-alexnet-cifar10-ps-sync-4-0"
+    figure = one_time_line(part_of(whole, set(whole.runs) - {missing}))
+    assert missing in whole.runs
+    assert figure.table.frame["run"].unique(maintain_order=True).to_list() == [
+        "2 workers",
+        "6 workers",
+    ]
+    free = {name for name in whole.runs if "ps-async" in name}
+    with pytest.raises(Untestable, match="strategy=ps-sync"):
+        one_time_line(part_of(whole, free))

@@ -22,6 +22,8 @@ STUDIES: Final = {
 }
 NOTE: Final = "study.json"
 """The file by which a folder is known to be a study's."""
+RUNS: Final = "runs"
+"""Where in it the runs are."""
 WAITING: Final = {"faults": "when fault injection is there"}
 
 

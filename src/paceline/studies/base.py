@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import final
+from typing import Final, final
 
+from paceline.background import background
+from paceline.errors import StoreError
 from paceline.exhibits import Claim, Exhibit, Figure, Judgement, Listing, Page, Section, Table
 from paceline.stored import StoredRun
 from paceline.studies.evidence import Evidence, Untestable
 from paceline.studies.grid import Grid, Variant
+
+# What keeps one table, figure or claim from being made, and no other: a run that is not there, or
+# one whose rows cannot be read.
+_NOT_TOLD: Final = (Untestable, StoreError)
 
 
 @final
@@ -58,6 +64,7 @@ def page_of(study: Study, grid: Grid, variant: Variant, evidence: Evidence) -> P
             Section(title="Tables", items=_made(study.tables, evidence)),
             Section(title="Figures", items=_made(study.figures, evidence)),
             Section(title="Runs", items=(_runs(evidence),), folded=True),
+            Section(title="Specs and machine", items=background(evidence.runs), folded=True),
         ),
     )
 
@@ -68,7 +75,7 @@ def _contradictions(study: Study, evidence: Evidence) -> list[Section]:
     for keys, tell in study.conditions.items():
         try:
             said.append(f"{keys}: {tell(evidence)}")
-        except Untestable as error:
+        except _NOT_TOLD as error:
             said.append(f"{keys}: cannot be told here: {error}.")
     title = "Where the reports contradict each other"
     return [Section(title=title, text=tuple(said))] if said else []
@@ -82,7 +89,7 @@ def claims_of(study: Study, grid: Grid, evidence: Evidence) -> list[Claim]:
 def _claim(key: str, said: str, judge: Callable[[Evidence], Judged], evidence: Evidence) -> Claim:
     try:
         found = judge(evidence)
-    except Untestable as error:
+    except _NOT_TOLD as error:
         return Claim(
             key=key,
             said=said,
@@ -109,7 +116,7 @@ def _exhibit(name: str, make: Callable[[Evidence], Exhibit], evidence: Evidence)
     """Make a table or figure; one that lacks its runs says so in its place."""
     try:
         return make(evidence)
-    except Untestable as error:
+    except _NOT_TOLD as error:
         return Listing(name=name, title=name, text=f"cannot be shown here: {error}")
 
 
@@ -117,7 +124,8 @@ def _conclusion(claims: list[Claim], evidence: Evidence) -> list[str]:
     by_judgement: dict[str, list[str]] = {}
     for claim in claims:
         by_judgement.setdefault(claim.judgement, []).append(claim.key)
-    said = [
+    said = _so_far(evidence)
+    said += [
         f"{len(by_judgement[judgement])} of {len(claims)} claims {verb}: "
         f"{', '.join(by_judgement[judgement])}."
         for judgement, verb in (
@@ -135,8 +143,18 @@ def _conclusion(claims: list[Claim], evidence: Evidence) -> list[str]:
         )
     failed = [f"{name}: {reason}" for name, reason in evidence.missing.items()]
     if failed:
-        said.append(f"{len(failed)} runs are missing; the first is {failed[0]}")
+        are = "run is" if len(failed) == 1 else "runs are"
+        said.append(f"{len(failed)} {are} missing; the first is {failed[0]}")
     return [*said, *(f"{note}." for note in evidence.notes)]
+
+
+def _so_far(evidence: Evidence) -> list[str]:
+    """Say how far a study is that was stopped, or still goes on."""
+    there = sum(each.name in evidence.runs for each in evidence.plans)
+    if there >= evidence.num_planned:
+        return []
+    told = f"The study is not finished: {there} of {evidence.num_planned} runs so far."
+    return [f"{told} All below is of these; the command that began it goes on with the others."]
 
 
 def _is_host_limited(run: StoredRun) -> bool:
@@ -148,7 +166,7 @@ def _runs(evidence: Evidence) -> Listing:
     lines = [
         f"{each.name}: {run.folder.path}"
         if run
-        else f"{each.name}: {evidence.missing.get(each.name, 'not carried out')}"
+        else f"{each.name}: {evidence.missing.get(each.name, 'not carried out yet')}"
         for each in evidence.plans
         for run in [evidence.runs.get(each.name)]
     ]

@@ -29,6 +29,16 @@ MEASURES: Final = {
     "net_received_bytes_per_s": Column(
         name="net_received_bytes_per_s", label="received", unit="MB/s", form=",.2f", scale=1e-6
     ),
+    "disk_read_bytes_per_s": Column(
+        name="disk_read_bytes_per_s", label="read from disk", unit="KB/s", form=",.1f", scale=1e-3
+    ),
+    "disk_written_bytes_per_s": Column(
+        name="disk_written_bytes_per_s",
+        label="written to disk",
+        unit="KB/s",
+        form=",.1f",
+        scale=1e-3,
+    ),
     "packets_sent_per_s": Column(
         name="packets_sent_per_s", label="packets sent", unit="a second", form=",.0f"
     ),
@@ -55,7 +65,7 @@ def loss(
     return figure(
         name,
         title,
-        polars.concat(frames),
+        joined(frames),
         [Column(name="run", label="run"), x, RAW, LOSS],
         lambda frame: drawing.lines(frame, x, LOSS, by="run", strategies=by, faint=RAW),
         caption=caption,
@@ -76,7 +86,7 @@ def rate(name: str, title: str, runs: Runs) -> Figure:
     return figure(
         name,
         title,
-        polars.concat(frames),
+        joined(frames),
         [Column(name="run", label="run"), STEPS, y],
         lambda frame: drawing.lines(frame, STEPS, y, by="run", strategies=by, zero=True),
         runs=runs,
@@ -96,7 +106,7 @@ def usage(
         if nodes is not None:
             kept = kept.filter(col("node").is_in(nodes))
         frames.append(kept.with_columns(polars.lit(label).alias("run")))
-    frame = polars.concat(frames)
+    frame = joined(frames)
     by = {each: each for each in sorted(frame["node"].unique())}
     y = MEASURES[measure]
     return figure(
@@ -162,8 +172,15 @@ def over_tag(
                 shown[f"{label} {value}"] = runs[0]
                 by[label] = runs[0].result.strategy
     if not rows:
-        evidence.need(group)
+        raise evidence.lacking(group)
     return over(name, title, rows, x, y, by=by, caption=caption, runs=shown)
+
+
+def joined(frames: Sequence[polars.DataFrame]) -> polars.DataFrame:
+    """Put the rows of several runs below one another; raises `Untestable` where there are none."""
+    if not frames:
+        raise Untestable("none of the runs it shows is there")
+    return polars.concat(frames, how="vertical_relaxed")
 
 
 def figure(
@@ -176,10 +193,22 @@ def figure(
     caption: str = "",
     runs: Runs | None = None,
 ) -> Figure:
-    """Make a figure of a frame, with the labels of the runs in it."""
+    """Make a figure of a frame, with the labels of the runs in it.
+
+    Raises `Untestable` where nothing would be drawn: an empty chart says nothing of why it is.
+    """
     labels = labels_of((runs or {}).values())
-    table = Table(name=name, title=title, frame=frame, columns=tuple(columns), labels=labels)
+    needed = [_is_known(frame, column) for column in columns if column.is_number]
+    drawn = frame.filter(*needed) if needed else frame
+    if drawn.is_empty():
+        raise Untestable("it was not recorded in these runs, or they were too short for it")
+    table = Table(name=name, title=title, frame=drawn, columns=tuple(columns), labels=labels)
     return Figure(name=name, title=title, caption=caption, table=table, draw=draw, labels=labels)
+
+
+def _is_known(frame: polars.DataFrame, column: Column) -> polars.Expr:
+    value = col(column.name)
+    return value.is_finite() if frame[column.name].dtype.is_float() else value.is_not_null()
 
 
 def side_by_side(

@@ -14,7 +14,9 @@ from paceline.palette import COLOURS, OTHERS
 from paceline.stored import StoredRun
 from paceline.studies import charts, criteo_claims
 from paceline.studies.base import Study
-from paceline.studies.criteo_claims import operator_ms
+from paceline.studies.criteo_claims import is_generated, larger_class
+from paceline.studies.criteo_gradient import operator_ms
+from paceline.studies.criteo_step import STEP_PARTS, step_parts
 from paceline.studies.evidence import Evidence
 from paceline.studies.measures import median, of
 
@@ -70,7 +72,7 @@ def time_and_accuracy(evidence: Evidence) -> Table:
                 "with": train_s + (result.evaluation_s or 0.0),
                 "per_1000": 1000 * train_s / max(result.global_steps or 1, 1),
                 "accuracy": result.test_accuracy,
-                "larger": result.test_metrics.get("larger_class"),
+                "larger": larger_class(run),
                 "said_s": 60 * TABLE_1[mode][0],
                 "said_1000": PER_1000[mode],
                 "said_accuracy": TABLE_1[mode][1] / 100,
@@ -127,7 +129,7 @@ def bottleneck(evidence: Evidence) -> Table:
 def batch_times(evidence: Evidence) -> Table:
     """Seconds for the same rows by batch, beside report 002's."""
     rows, shown = [], []
-    for batch in evidence.values("batch", "batch"):
+    for batch in sorted(evidence.values("batch", "batch")):
         row: dict[str, object] = {"batch": batch}
         for mode, strategy in MODES.items():
             runs = evidence.find("batch", strategy=strategy, batch=batch)
@@ -137,9 +139,11 @@ def batch_times(evidence: Evidence) -> Table:
             right = of(runs, lambda run: run.result.test_accuracy)
             row[f"accuracy_{mode}"] = median(right) if right else None
             row[f"said_{mode}"] = TABLE_3[mode].get(batch)
+        shares = of(evidence.find("batch", batch=batch), larger_class)
+        row["larger"] = median(shares) if shares else None
         rows.append(row)
     if not rows:
-        evidence.need("batch")
+        raise evidence.lacking("batch")
     columns = [BATCH]
     for mode in MODES:
         columns += [
@@ -151,6 +155,7 @@ def batch_times(evidence: Evidence) -> Table:
                 name=f"said_{mode}", label=f"{mode}, 002", unit="s", form=",.1f", published=True
             ),
         ]
+    columns.append(Column(name="larger", label="the larger class", unit="%", form=".1f", scale=100))
     trained = f"{shown[0].result.samples:,}" if shown else "the same"
     title = f"Seconds for {trained} rows by batch, 2 workers (002, table 3: 20,000 rows)"
     return charts.side_by_side("table-3", title, rows, columns, note=_origin(shown), runs=shown)
@@ -171,7 +176,8 @@ def operators(evidence: Evidence) -> Table:
         Column(name="said", label="003, batch 10 (ms)", published=True),
     ]
     title = "Profile of one gradient (003, table 1)"
-    return charts.side_by_side("operators", title, rows, columns, note=_PROFILED)
+    shown = [evidence.first(group, strategy="ps-sync") for group in ours]
+    return charts.side_by_side("operators", title, rows, columns, note=_PROFILED, runs=shown)
 
 
 _PROFILED: Final = (
@@ -189,7 +195,7 @@ def peaks(evidence: Evidence) -> Table:
         if evidence.find(group, strategy=strategy)
     }
     if not sides:
-        evidence.need("resources")
+        raise evidence.lacking("resources")
     rows = []
     for position, (what, said) in enumerate(PEAKS.items()):
         row: dict[str, object] = {"what": what, "said_sync": said[0], "said_async": said[1]}
@@ -225,7 +231,7 @@ def error_over(axis: Column, name: str, group: str, evidence: Evidence) -> Figur
     return charts.figure(
         name,
         title,
-        polars.concat(frames),
+        charts.joined(frames),
         [Column(name="run", label="run"), axis, ERROR],
         lambda frame: drawing.lines(frame, axis, ERROR, by="run", strategies=MODES),
         caption=_origin(list(runs.values())),
@@ -323,8 +329,7 @@ def _most(lines: polars.DataFrame, columns: tuple[str, ...], scale: float) -> fl
 
 
 def _origin(runs: list[StoredRun]) -> str:
-    is_generated = any((run.result.data or "").startswith("generated") for run in runs)
-    return _GENERATED if is_generated else ""
+    return _GENERATED if any(map(is_generated, runs)) else ""
 
 
 def _error_figure(axis: Column, name: str, group: str) -> Callable[[Evidence], Figure]:
@@ -338,6 +343,7 @@ STUDY: Final = Study(
         "table-3": batch_times,
         "operators": operators,
         "peaks": peaks,
+        STEP_PARTS: step_parts,
     },
     figures={
         "error-over-steps": _error_figure(STEPS, "error-over-steps", "steps"),
@@ -349,6 +355,15 @@ STUDY: Final = Study(
         "memory": lambda evidence: used("memory", "Memory", "memory_bytes", evidence),
         "network-sent": lambda evidence: used(
             "network-sent", "Network, sent,", "net_sent_bytes_per_s", evidence
+        ),
+        "network-received": lambda evidence: used(
+            "network-received", "Network, received,", "net_received_bytes_per_s", evidence
+        ),
+        "disk-read": lambda evidence: used(
+            "disk-read", "Disk, read,", "disk_read_bytes_per_s", evidence
+        ),
+        "disk-written": lambda evidence: used(
+            "disk-written", "Disk, written,", "disk_written_bytes_per_s", evidence
         ),
         "workers": scaling,
     },

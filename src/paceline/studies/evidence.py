@@ -50,17 +50,30 @@ class Evidence:
         """Give the runs as `find` does; raises `Untestable` where there are none."""
         found = self.find(group, **tags)
         if not found:
-            raise Untestable(self._why_not(group, tags))
+            raise self.lacking(group, **tags)
         return found
+
+    def lacking(self, group: str, **tags: Any) -> Untestable:
+        """Give the error to raise where too few of these runs are there."""
+        return Untestable(self._why_not(group, tags))
 
     def first(self, group: str, **tags: Any) -> StoredRun:
         """Give the run with the first seed."""
         return self.need(group, **tags)[0]
 
-    def values(self, group: str, tag: str) -> list[Any]:
+    def values(self, group: str, tag: str, **tags: Any) -> list[Any]:
         """Say which values of a tag were planned, and carried out at least once."""
-        there = [each for each in self._plans(group, {}) if each.name in self.runs]
+        there = [each for each in self._plans(group, tags) if each.name in self.runs]
         return list(dict.fromkeys(each.tags[tag] for each in there))
+
+    def planned(self, group: str, tag: str) -> list[Any]:
+        """Say which values of a tag there will be when all is carried out."""
+        return list(dict.fromkeys(each.tags[tag] for each in self._plans(group, {})))
+
+    @property
+    def num_planned(self) -> int:
+        """How many runs there will be: without those that cannot be made here, or failed."""
+        return sum(each.name not in self.missing for each in self.plans)
 
     def _plans(self, group: str, tags: Mapping[str, Any]) -> list[Planned]:
         return [
@@ -70,11 +83,16 @@ class Evidence:
         ]
 
     def _why_not(self, group: str, tags: Mapping[str, Any]) -> str:
+        plans = self._plans(group, tags)
         named = " ".join(f"{key}={value}" for key, value in tags.items())
         what = f"runs of {group}" + (f" with {named}" if named else "")
-        reasons = [self.missing.get(each.name) for each in self._plans(group, tags)]
-        known = next((reason for reason in reasons if reason), None)
-        return f"no {what}" + (f": {known}" if known else " in this variant of the study")
+        if not plans:
+            return f"no {what} in this variant of the study"
+        if reason := next((self.missing[p.name] for p in plans if p.name in self.missing), None):
+            return f"no {what}: {reason}"
+        num_there = sum(each.name in self.runs for each in plans)
+        so_far = " so far" if num_there < len(plans) else ""
+        return f"{'too few' if num_there else 'no'} {what}{so_far}"
 
 
 def with_peers(evidence: Evidence, out: Path) -> Evidence:

@@ -19,8 +19,9 @@ from paceline.results import Result
 from paceline.runs import RunDir
 from paceline.stored import StoredRun
 from paceline.studies.evidence import Evidence
-from paceline.studies.folder import StudyDir, seconds_of
-from paceline.studies.here import Settled
+from paceline.studies.folder import Contents, StudyDir, seconds_of
+from paceline.studies.grid import Planned
+from paceline.studies.here import Settled, settle_by
 
 
 @final
@@ -44,34 +45,46 @@ class Standing:
 Watch = Callable[[Standing], None]
 
 
-def carry_out(runs: Sequence[Settled], folder: StudyDir, watch: Watch | None = None) -> Evidence:
+def carry_out(
+    runs: Sequence[Settled],
+    folder: StudyDir,
+    watch: Watch | None = None,
+    *,
+    begin: Callable[[], None] = lambda: None,
+) -> Evidence:
     """Carry out every run that is not finished; returns all that are.
 
-    A run that fails is noted, and the others go on. Raises `Interrupted` when it is stopped, and
-    `StoreError` when nothing can be written.
+    `begin` is called once no other process may write to the folder. A run that fails is noted, and
+    the others go on. Raises `Interrupted` when it is stopped, and `StoreError` when nothing can be
+    written.
     """
     with folder.held():
-        course = _Course(runs, folder, watch or (lambda _: None))
+        begin()
+        course = _Course(runs, folder, folder.contents(), watch or (lambda _: None))
         for each in runs:
             course.carry_out(each)
         return course.evidence()
 
 
-def gathered(runs: Sequence[Settled], folder: StudyDir) -> Evidence:
+def gathered(plans: Sequence[Planned], folder: StudyDir) -> Evidence:
     """Give what is finished already, and start nothing."""
-    return _Course(runs, folder, lambda _: None).evidence()
+    contents = folder.contents()
+    runs = settle_by(plans, contents.finished)
+    return _Course(runs, folder, contents, lambda _: None).evidence()
 
 
 @final
 class _Course:
     """What is finished, what failed, and how long it took."""
 
-    def __init__(self, runs: Sequence[Settled], folder: StudyDir, watch: Watch) -> None:
+    def __init__(
+        self, runs: Sequence[Settled], folder: StudyDir, contents: Contents, watch: Watch
+    ) -> None:
         self._runs = runs
         self._folder = folder
         self._watch = watch
         self._groups = {each.key: each.planned.group for each in runs if each.key}
-        self._contents = folder.contents()
+        self._contents = contents
         self._finished = self._contents.finished
         self._num_possible = sum(each.spec is not None for each in runs)
         self._failed = {each.planned.name: each.problem for each in runs if each.spec is None}
@@ -106,9 +119,15 @@ class _Course:
         return Evidence(
             plans=[each.planned for each in self._runs],
             runs={name: run for name, run in by_name.items() if run is not None},
-            missing={**self._failed},
+            missing=self._failed_before() | self._failed,
             notes=tuple(dict.fromkeys(each.note for each in self._runs if each.note)),
         )
+
+    def _failed_before(self) -> dict[str, str]:
+        """Say why runs failed that an earlier process carried out, and this one has not yet."""
+        left = [(each, each.key) for each in self._runs if each.key not in self._finished]
+        found = {each.planned.name: self._contents.failure(key) for each, key in left if key}
+        return {name: reason for name, reason in found.items() if reason}
 
     def _tell(
         self,

@@ -14,19 +14,23 @@ import contextlib
 import fcntl
 import json
 import os
+import re
 import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import final
+from typing import Final, final
 
 from paceline.errors import SpecError, StoreError
 from paceline.runs import RunDir, write_atomically
 from paceline.spec import RunSpec
 from paceline.stored import StoredRun
-from paceline.studies import NOTE
+from paceline.studies import NOTE, RUNS
 from paceline.studies.grid import Fields, Variant
 from paceline.studies.here import key_of
+
+# As `create_run` names a folder: what is named otherwise was put there by somebody.
+_MADE: Final = re.compile(r"\d{8}-\d{6}-.+-[0-9a-f]{6}")
 
 
 @final
@@ -36,13 +40,20 @@ class Contents:
 
     finished: dict[str, StoredRun] = field(default_factory=dict)
     """Sealed, and got to their end."""
-    unfinished: dict[str | None, list[RunDir]] = field(default_factory=dict)
-    """What earlier attempts have left; None: ended before their spec was written."""
+    unfinished: dict[str, list[RunDir]] = field(default_factory=dict)
+    """What earlier attempts have left. Whose spec or seal cannot be read is in neither."""
+
+    def failure(self, key: str) -> str | None:
+        """Say why a run failed, the last time; None where it did not, or was only stopped."""
+        left = [_stored(run) for run in self.unfinished.get(key, ())]
+        failed = [each for each in left if each is not None and each.result.status == "failed"]
+        return (failed[-1].result.reason or "it failed") if failed else None
 
     def clear_unfinished(self, key: str) -> None:
-        """Remove what is left of a run, before it is carried out anew."""
-        for run in (*self.unfinished.pop(key, ()), *self.unfinished.pop(None, ())):
-            shutil.rmtree(run.path, ignore_errors=True)
+        """Remove what the study left of a run, before it is carried out anew."""
+        for run in self.unfinished.pop(key, ()):
+            if _MADE.fullmatch(run.name):
+                shutil.rmtree(run.path, ignore_errors=True)
 
 
 @final
@@ -51,7 +62,7 @@ class StudyDir:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self.runs = path / "runs"
+        self.runs = path / RUNS
         self._note = path / NOTE
         self._lock = path / "study.lock"
 
@@ -95,7 +106,9 @@ class StudyDir:
             run = RunDir(path)
             key = _key(run)
             stored = _stored(run)
-            if key is not None and stored is not None and stored.is_finished:
+            if key is None or (stored is None and run.is_sealed):
+                continue  # it may have finished, for another version or from another directory
+            if stored is not None and stored.is_finished:
                 contents.finished.setdefault(key, stored)
             elif not run.driver_is_alive():
                 contents.unfinished.setdefault(key, []).append(run)
@@ -108,7 +121,7 @@ def seconds_of(run: RunDir) -> float:
 
 
 def _stored(run: RunDir) -> StoredRun | None:
-    """Read a sealed run; one whose seal is damaged counts as unfinished."""
+    """Read a sealed run; None where there is no seal, or none that can be read."""
     try:
         return StoredRun.read(run) if run.is_sealed else None
     except StoreError:
@@ -116,7 +129,7 @@ def _stored(run: RunDir) -> StoredRun | None:
 
 
 def _key(run: RunDir) -> str | None:
-    """Tell which run it is; None where it was ended before its spec was written."""
+    """Tell which run it is; None where its spec is not there, or cannot be read here and now."""
     try:
         return key_of(RunSpec.read(run.spec))
     except SpecError:

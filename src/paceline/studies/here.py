@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Container, Sequence
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Final, final
 
@@ -14,6 +15,7 @@ from paceline.spec import RunSpec
 from paceline.studies.grid import Planned
 
 EMULATED: Final = "emulated"
+ON_ONE_NODE: Final = "on `local`, where all seats share one node"
 _FALLBACK: Final = {"cluster.name": "local"}
 
 
@@ -52,6 +54,14 @@ def settle(plans: Sequence[Planned]) -> list[Settled]:
     return runs
 
 
+def settle_by(plans: Sequence[Planned], finished: Container[str | None]) -> list[Settled]:
+    """Make the specs by which runs are found that are finished, wherever that was.
+
+    A study may have been carried out where there is an emulated cluster, or where there is none.
+    """
+    return [_found(each, finished) or _settled(each) for each in plans]
+
+
 @cache
 def missing_emulation() -> str | None:
     """Say why there is no emulated cluster here; None if there is one. Tried out once."""
@@ -59,6 +69,15 @@ def missing_emulation() -> str | None:
         CLUSTERS.build({"name": EMULATED}).verify()
     except SpecError as error:
         return error.problems[0].reason
+    return None
+
+
+def _found(planned: Planned, finished: Container[str | None]) -> Settled | None:
+    for over in ({}, _FALLBACK) if planned.fields.get("cluster.name") == EMULATED else ({},):
+        with contextlib.suppress(SpecError):
+            run = Settled(planned=planned, spec=RunSpec.from_table(planned.table(over)))
+            if run.key in finished:
+                return replace(run, note=f"Carried out {ON_ONE_NODE}" if over else "")
     return None
 
 
@@ -71,7 +90,7 @@ def _settled(planned: Planned) -> Settled:
     if cluster == EMULATED and (missing := missing_emulation()):
         if planned.needs == EMULATED:
             return Settled(planned=planned, spec=None, problem=missing)
-        over, note = _FALLBACK, f"{missing}: on `local`, where all seats share one node"
+        over, note = _FALLBACK, f"{missing}: {ON_ONE_NODE}"
     try:
         return Settled(planned=planned, spec=RunSpec.from_table(planned.table(over)), note=note)
     except SpecError as error:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 from paceline.exhibits import Column, Figure, Table
+from paceline.results import NodeUsage
 from paceline.stored import StoredRun
 from paceline.studies import charts, measures
 from paceline.studies.base import Judged, Study, judged
 from paceline.studies.evidence import Evidence, Untestable
-from paceline.studies.measures import known, median, node, node_bytes, of, per_s, spread
+from paceline.studies.measures import above, known, median, node, node_bytes, of, per_s, spread
 
 # Report 000, table 2: (1 node), (2 nodes: node 0, node 1), (3 nodes: node 0, node 1).
 TABLE_2: Final = {
@@ -65,7 +66,7 @@ def table_2(evidence: Evidence) -> Table:
 def table_3(evidence: Evidence) -> Table:
     """CPU and memory by batch, beside report 000's."""
     rows, shown = [], []
-    for batch in evidence.values("batch", "batch"):
+    for batch in _batches(evidence):
         runs = evidence.need("batch", strategy="ring", batch=batch)
         shown += runs
         said = TABLE_3.get(batch, (None, None))
@@ -79,7 +80,7 @@ def table_3(evidence: Evidence) -> Table:
             }
         )
     if not rows:
-        evidence.need("batch")
+        raise evidence.lacking("batch", strategy="ring")
     columns = [
         Column(name="batch", label="batch", form="d"),
         Column(name="cpu", label="mean CPU %, here"),
@@ -94,7 +95,7 @@ def table_3(evidence: Evidence) -> Table:
 def loss_nodes(evidence: Evidence) -> Figure:
     """Loss over epochs for one, two and three nodes, learning rate as it is and scaled."""
     runs = {"1 node": evidence.first("one")}
-    for count in evidence.values("nodes", "num_workers"):
+    for count in evidence.values("nodes", "num_workers", strategy="ring"):
         runs[f"{count} nodes"] = evidence.first("nodes", strategy="ring", num_workers=count)
     for count in evidence.values("scaled", "num_workers"):
         runs[f"{count} nodes, lr times {count}"] = evidence.first("scaled", num_workers=count)
@@ -106,10 +107,10 @@ def loss_batch(evidence: Evidence) -> Figure:
     """Loss over epochs for each batch."""
     runs = {
         f"batch {batch}": evidence.first("batch", strategy="ring", batch=batch)
-        for batch in evidence.values("batch", "batch")
+        for batch in _batches(evidence)
     }
     if not runs:
-        evidence.need("batch")
+        raise evidence.lacking("batch", strategy="ring")
     title = "Loss over epochs by batch, 3 nodes, ring (000, fig. 6)"
     return charts.loss("loss-batch", title, runs, charts.EPOCHS, epochs=_epochs(runs))
 
@@ -136,15 +137,16 @@ def nodes_figure(name: str, title: str, column: Column, evidence: Evidence) -> F
     shown: dict[str, StoredRun] = {}
     strategies = evidence.values("nodes", "strategy")
     for strategy in strategies:
-        for count in (1, *evidence.values("nodes", "num_workers")):
-            runs = (
-                evidence.need("one")
-                if count == 1
-                else evidence.need("nodes", strategy=strategy, num_workers=count)
-            )
-            shown[f"{strategy} {count}"] = runs[0]
-            value = median(of(runs, _measure(column)))
-            rows.append({"run": strategy, "num_workers": count, column.name: value})
+        sides = {1: evidence.find("one")} | {
+            count: evidence.find("nodes", strategy=strategy, num_workers=count)
+            for count in evidence.values("nodes", "num_workers")
+        }
+        for count, runs in sides.items():
+            if found := of(runs, _measure(column)):
+                shown[f"{strategy} {count}"] = runs[0]
+                rows.append({"run": strategy, "num_workers": count, column.name: median(found)})
+    if not rows:
+        raise evidence.lacking("nodes")
     by = {each: each for each in strategies}
     full = f"{title} by cluster size, batch 64 (000, fig. 8)"
     return charts.over(name, full, rows, WORKERS, column, by=by, runs=shown)
@@ -154,9 +156,11 @@ def network_batch(evidence: Evidence) -> Figure:
     """Network of node 0 over time for each batch."""
     runs = {
         f"batch {batch}": evidence.first("batch", strategy="ring", batch=batch)
-        for batch in evidence.values("batch", "batch")
+        for batch in _batches(evidence)
         if batch in TABLE_3
     }
+    if not runs:
+        raise evidence.lacking("batch", strategy="ring")
     title = "Network of node 0 over time by batch, sent (000, fig. 9)"
     return charts.usage("network-batch", title, runs, "net_sent_bytes_per_s", nodes=("node0",))
 
@@ -171,82 +175,128 @@ def n1(evidence: Evidence) -> Judged:
         for runs in (one, three, scaled)
     ]
     alone, cluster, closed = (median(each) for each in losses)
-    holds = alone < cluster and abs(closed - alone) < (cluster - alone) / 2
+    is_slower, tie = above(losses[1], losses[0])
+    holds = is_slower and abs(closed - alone) < (cluster - alone) / 2
     measured = (
         f"half-way the loss is {spread(losses[0])} on one node, {spread(losses[1])} on three, "
         f"{spread(losses[2])} on three with the learning rate times 3"
     )
-    return judged(holds, measured, "asked for: the gap more than halved")
+    return judged(holds, measured, tie or "asked for: the gap more than halved")
 
 
 def n2(evidence: Evidence) -> Judged:
-    batches = evidence.values("batch", "batch")
-    runs = [evidence.need("batch", strategy="ring", batch=each) for each in batches]
-    cpus = [median(of(each, lambda run: run.result.nodes[0].cpu_percent_mean)) for each in runs]
-    kept = [median(of(each, _peak_memory)) / 1e6 for each in runs]
+    batches, runs = _ends(evidence)
+    cpus = [of(each, lambda run: run.result.nodes[0].cpu_percent_mean) for each in runs]
+    kept = [[each / 1e6 for each in of(found, _peak_memory)] for found in runs]
     measured = (
-        f"from batch {batches[0]} to {batches[-1]} CPU goes from {cpus[0]:.0f} to {cpus[-1]:.0f} "
-        f"%, peak memory from {kept[0]:,.0f} to {kept[-1]:,.0f} MB"
+        f"from batch {batches[0]} to {batches[1]} CPU goes from {median(cpus[0]):.0f} to "
+        f"{median(cpus[1]):.0f} %, peak memory from {median(kept[0]):,.0f} to "
+        f"{median(kept[1]):,.0f} MB"
     )
-    return judged(cpus[-1] > cpus[0] and kept[-1] > kept[0], measured)
+    (more_cpu, cpu_tie), (more_memory, memory_tie) = (
+        above(each[1], each[0]) for each in (cpus, kept)
+    )
+    ties = [f"{what}: {tie}" for what, tie in (("CPU", cpu_tie), ("memory", memory_tie)) if tie]
+    return judged(more_cpu and more_memory, measured, "; ".join(ties))
 
 
 def n3(evidence: Evidence) -> Judged:
     texts, holds = [], []
-    for strategy in evidence.values("nodes", "strategy"):
+    for strategy in evidence.values("nodes", "strategy", num_workers=3):
         runs = evidence.need("nodes", strategy=strategy, num_workers=3)
         first, second = (
-            median(known(node(run, index).memory_peak_bytes, "memory") / 1e6 for run in runs)
+            [known(node(run, index).memory_peak_bytes, "memory") / 1e6 for run in runs]
             for index in (0, 1)
         )
-        holds.append(first > second)
-        texts.append(f"{strategy}: {first:,.0f} MB on node 0, {second:,.0f} MB on node 1")
+        is_more, tie = above(first, second)
+        holds.append(is_more)
+        texts.append(
+            f"{strategy}: {spread(first, ',.0f', 'MB')} on node 0, {spread(second, ',.0f', 'MB')} "
+            f"on node 1{f', {tie}' if tie else ''}"
+        )
+    if not texts:
+        raise evidence.lacking("nodes", num_workers=3)
     reason = "in a ring no node keeps more than another; with a server node 0 holds it too"
     return judged(all(holds), "; ".join(texts), reason)
 
 
 def n4(evidence: Evidence) -> Judged:
-    batches = evidence.values("batch", "batch")
-    runs = [evidence.need("batch", strategy="ring", batch=each) for each in batches]
-    accuracies = [100 * median(of(each, lambda run: run.result.test_accuracy)) for each in runs]
-    times = [median(of(each, lambda run: run.result.train_s)) for each in runs]
-    best = batches[accuracies.index(max(accuracies))]
-    measured = (
-        f"batch {batches[0]}: {accuracies[0]:.2f} % in {times[0]:.1f} s; batch {batches[-1]}: "
-        f"{accuracies[-1]:.2f} % in {times[-1]:.1f} s; the most accurate is batch {best}"
+    batches, runs = _ends(evidence)
+    right = [[100 * each for each in of(found, _accuracy)] for found in runs]
+    times = [of(found, _train_s) for found in runs]
+    middles = {
+        batch: median(of(evidence.find("batch", strategy="ring", batch=batch), _accuracy))
+        for batch in _batches(evidence)
+    }
+    best = max(middles, key=lambda batch: middles[batch])
+    measured = "; ".join(
+        f"batch {batch}: {spread(right[place], '.2f', '%')} in {spread(times[place], '.1f', 's')}"
+        for place, batch in enumerate(batches)
     )
-    holds = accuracies[0] > accuracies[-1] and times[0] > times[-1]
-    return judged(holds, measured)
+    wrong = [[100 - each for each in found] for found in right]  # 1 % of right is half of wrong
+    (is_better, better_tie), (is_longer, longer_tie) = above(wrong[1], wrong[0]), above(*times)
+    ties = (("accuracy", better_tie), ("time", longer_tie))
+    reason = "; ".join(f"{what}: {tie}" for what, tie in ties if tie)
+    return judged(is_better and is_longer, f"{measured}; the most accurate is batch {best}", reason)
 
 
 def n5(evidence: Evidence) -> Judged:
-    batches = evidence.values("batch", "batch")
-    runs = [evidence.need("batch", strategy="ring", batch=each)[0] for each in batches]
+    batches, ends = _ends(evidence)
+    runs = [found[0] for found in ends]
     totals = [known(measures.exchanged_bytes(run), "traffic") / 1e6 for run in runs]
     rates = [known(per_s(total, run), "time") for total, run in zip(totals, runs, strict=True)]
-    balance = max(_imbalance(run) for run in runs)
     parts = [
         f"the total goes from {totals[0]:,.1f} MB at batch {batches[0]} to {totals[-1]:,.1f} MB",
         f"the rate from {rates[0]:,.1f} to {rates[-1]:,.1f} MB/s",
-        f"sent and received differ by {100 * balance:.1f} % at most",
     ]
     is_steady = 0.5 < rates[-1] / rates[0] < 2
+    holds = [totals[-1] < totals[0], is_steady]
+    reasons = [] if is_steady else ["a larger batch computes longer between exchanges"]
     try:
-        first, second = (
-            known(node_bytes(node(runs[0], index)), "the traffic of nodes") for index in (0, 1)
-        )
-        parts.append(f"node 0 moves {first / second:.2f} times node 1's bytes")
-        holds = totals[-1] < totals[0] and is_steady and balance < 0.05 and first > second
+        of_nodes = _of_nodes(runs[0], evidence.find("batch", strategy="ring"))
+        holds.append(of_nodes.judgement == "holds")
+        parts.append(of_nodes.measured)
+        reasons += [of_nodes.reason] if of_nodes.reason else []
     except Untestable:
-        parts.append("whether node 0 moves more cannot be told where all seats share it")
-        holds = totals[-1] < totals[0] and is_steady and balance < 0.05
-    reason = "" if is_steady else "a larger batch computes longer between exchanges"
-    return judged(holds, "; ".join(parts), reason)
+        parts.append(
+            "whether node 0 sends what it receives, and moves more than others, cannot be told "
+            "where all seats share it"
+        )
+    return judged(all(holds), "; ".join(parts), "; ".join(reasons))
 
 
-def _imbalance(run: StoredRun) -> float:
-    sent = sum(each.sent_bytes or 0 for each in run.result.workers)
-    received = sum(each.received_bytes or 0 for each in run.result.workers)
+def _of_nodes(smallest: StoredRun, runs: Sequence[StoredRun]) -> Judged:
+    """Judge node 0: what it sends against what it receives, and both against node 1's."""
+    # By node: over all workers what was sent is what was received, whatever they do.
+    imbalance = max(_imbalance(node(run, 0)) for run in runs)
+    first, second = (
+        known(node_bytes(node(smallest, index)), "the traffic of nodes") for index in (0, 1)
+    )
+    is_more, tie = above([first], [second])
+    measured = (
+        f"what node 0 sends and receives differs by {100 * imbalance:.1f} % at most; "
+        f"node 0 moves {first / max(second, 1):.2f} times node 1's bytes"
+    )
+    return judged(imbalance < 0.05 and is_more, measured, f"nodes: {tie}" if tie else "")
+
+
+def _batches(evidence: Evidence) -> list[int]:
+    return sorted(evidence.values("batch", "batch", strategy="ring"))
+
+
+def _ends(evidence: Evidence) -> tuple[tuple[int, int], tuple[list[StoredRun], list[StoredRun]]]:
+    """Give the smallest and the largest batch there is, and their runs."""
+    batches = _batches(evidence)
+    if len(batches) < 2:
+        raise evidence.lacking("batch", strategy="ring")
+    least, most = batches[0], batches[-1]
+    first, last = (evidence.need("batch", strategy="ring", batch=each) for each in (least, most))
+    return (least, most), (first, last)
+
+
+def _imbalance(usage: NodeUsage) -> float:
+    sent = known(usage.net_sent_bytes, "the traffic of nodes")
+    received = known(usage.net_received_bytes, "the traffic of nodes")
     return abs(sent - received) / max(sent, received, 1)
 
 
@@ -254,10 +304,16 @@ def _peak_memory(run: StoredRun) -> float | None:
     return run.result.nodes[0].memory_peak_bytes
 
 
-def _measure(column: Column) -> Any:
-    if column is TIME:
-        return lambda run: run.result.train_s
-    return lambda run: run.result.test_accuracy
+def _train_s(run: StoredRun) -> float | None:
+    return run.result.train_s
+
+
+def _accuracy(run: StoredRun) -> float | None:
+    return run.result.test_accuracy
+
+
+def _measure(column: Column) -> Callable[[StoredRun], float | None]:
+    return _train_s if column is TIME else _accuracy
 
 
 def _epochs(runs: dict[str, StoredRun]) -> int:

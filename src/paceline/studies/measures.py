@@ -15,6 +15,11 @@ from paceline.results import NodeUsage
 from paceline.stored import StoredRun
 from paceline.studies.evidence import Untestable
 
+ALIKE: Final = 0.02
+"""What was measured once each, and differs by less than this part, is a tie."""
+LEAST_SAMPLES: Final = 8
+"""Of a node in an epoch, for its end to be seen: it is looked for in a quarter of the epoch."""
+LEAST_ENDS: Final = 3
 ONE_NODE: Final = "all seats share one node here; nodes of their own need the emulated cluster"
 
 
@@ -34,6 +39,26 @@ def spread(values: Iterable[float | None], form: str = ".3g", unit: str = "") ->
     if len(known) == 1:
         return f"{shown} (n=1)"
     return f"{shown} ({known[0]:{form}} to {known[-1]:{form}}, n={len(known)})"
+
+
+def tie(first: Sequence[float], second: Sequence[float]) -> str:
+    """Say why two sides cannot be told apart; empty where they can.
+
+    They can where all repetitions of one lie above all of the other. A single measurement has no
+    spread: beside one, the middles must be 2 % apart too.
+    """
+    low, high = sorted((median(first), median(second)))
+    if min(len(first), len(second)) == 1 and high - low < ALIKE * abs(high):
+        return f"a tie: less than {100 * ALIKE:.0f} % apart, measured once"
+    if min(first) <= max(second) and min(second) <= max(first):
+        return "a tie: the ranges of repetitions overlap"
+    return ""
+
+
+def above(higher: Sequence[float], lower: Sequence[float]) -> tuple[bool, str]:
+    """Say whether one side lies above the other, and why it cannot be told where it is a tie."""
+    why = tie(higher, lower)
+    return not why and median(higher) > median(lower), why
 
 
 def of(runs: Sequence[StoredRun], measure: Callable[[StoredRun], float | None]) -> list[float]:
@@ -136,18 +161,31 @@ def finish_spread(run: StoredRun) -> float | None:
     return (max(times) - min(times)) / max(times) if len(times) > 1 and max(times) else None
 
 
+def samples_per_epoch(run: StoredRun) -> float:
+    """How often node 0 was looked at in each epoch."""
+    return len(_of_node_0(run)) / (run.spec.get("epochs") or 1)
+
+
 def epoch_dip(run: StoredRun, column: str = "cpu_percent") -> float | None:
-    """Compare a node's use around the ends of epochs with that in between; 1: no difference."""
-    usage = curves.usage(run).filter(col("node") == "node0")
-    ends = _epoch_ends(run)
-    if column not in usage.columns or len(usage) < 8 or not ends:
+    """Compare a node's use around the ends of epochs with that in between; 1: no difference.
+
+    None where the run has too few epochs, or too few samples in each to see the end of one.
+    """
+    usage, ends = _of_node_0(run), _epoch_ends(run)
+    if len(ends) < LEAST_ENDS or samples_per_epoch(run) < LEAST_SAMPLES:
         return None
-    width_s = (ends[0] if len(ends) == 1 else ends[1] - ends[0]) / 8
+    if column not in usage.columns:
+        return None
+    width_s = ends[-1] / len(ends) / 8
     is_near = polars.any_horizontal((col("time_s") - end).abs() <= width_s for end in ends)
     near, between = usage.filter(is_near)[column].mean(), usage.filter(~is_near)[column].mean()
     if not isinstance(near, float) or not isinstance(between, float) or not between:
         return None
     return near / between
+
+
+def _of_node_0(run: StoredRun) -> polars.DataFrame:
+    return curves.usage(run).filter(col("node") == "node0")
 
 
 def _epoch_ends(run: StoredRun) -> list[float]:

@@ -2,21 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 
-from paceline.results import NodeUsage
 from paceline.stored import StoredRun
 from paceline.studies import measures
 from paceline.studies.base import Judged, judged
 from paceline.studies.evidence import Evidence, Untestable
-from paceline.studies.measures import known, median, node, node_bytes, of, per_s, spread
+from paceline.studies.measures import above, median, node, of, spread
+from paceline.studies.mnist_sides import (
+    ASYNC,
+    BATCHES,
+    SYNC,
+    by_batch,
+    cpu,
+    losses_at,
+    memory,
+    moved_bytes,
+    of_node,
+    ratio,
+    sides,
+    traffic,
+    train_s,
+)
 
-ASYNC: Final = "ps-async"
-SYNC: Final = "ps-sync"
-BATCHES: Final = (5, 10, 20, 30, 40)
 _ALIKE: Final = 0.05
 """What differs by less than this part cannot be told apart by eye."""
+_DIP: Final = 0.9
 
 
 def l1(evidence: Evidence) -> Judged:
@@ -29,10 +42,10 @@ def l1(evidence: Evidence) -> Judged:
 
 
 def l2(evidence: Evidence) -> Judged:
-    ratio, text = _ratio(evidence, SYNC, ASYNC, lambda run: run.result.train_s)
-    return judged(
-        ratio > 1, f"sync takes {text} times as long as async, equal steps of each worker"
-    )
+    _, text = ratio(evidence, SYNC, ASYNC, train_s)
+    holds, tie = above(*sides(evidence, SYNC, ASYNC, train_s))
+    measured = f"sync takes {text} times as long as async, equal steps of each worker"
+    return judged(holds, measured, tie)
 
 
 def l3(evidence: Evidence) -> Judged:
@@ -41,53 +54,69 @@ def l3(evidence: Evidence) -> Judged:
 
 
 def l4(evidence: Evidence) -> Judged:
-    gap, text = _loss_gap(evidence, "pair", "samples", num_workers=3)
-    reason = (
-        "at equal samples sync has made a third of the updates"
-        if abs(gap) > _ALIKE
-        else f"less than {100 * _ALIKE:.0f} % apart"
-    )
-    return judged(abs(gap) <= _ALIKE, text, reason)
+    losses = losses_at(evidence, "pair", "samples", num_workers=3)
+    tie = measures.tie(losses.sync, losses.free)
+    is_alike = abs(losses.gap) <= _ALIKE
+    if is_alike:
+        reason = f"less than {100 * _ALIKE:.0f} % apart"
+    else:
+        reason = tie or "at equal samples sync has made a third of the updates"
+    return judged(is_alike or bool(tie), losses.text, reason)
 
 
 def l5(evidence: Evidence) -> Judged:
-    gap, text = _loss_gap(evidence, "batch", "steps", batch=10)
+    # Which one falls faster shows while both still fall: a third of the way they have met.
+    losses = losses_at(evidence, "batch", "steps", part=0.1, batch=10)
+    later = losses_at(evidence, "batch", "steps", batch=10)
     noise = [
-        median(of(evidence.need("batch", strategy=each, batch=10), measures.noise))
+        of(evidence.need("batch", strategy=each, batch=10), measures.noise)
         for each in (ASYNC, SYNC)
     ]
+    is_faster, tie = above(losses.free, losses.sync)
+    is_noisier, noise_tie = above(*noise)
     measured = (
-        f"{text}; losses of mini-batches vary by {noise[0]:.3f} (async), {noise[1]:.3f} (sync)"
+        f"{losses.text}; {later.text}; losses of mini-batches vary by "
+        f"{median(noise[0]):.3f} (async), {median(noise[1]):.3f} (sync)"
     )
-    reason = "a worker's mini-batch is as large in both modes, so its loss is as noisy"
-    return judged(gap < 0 and noise[0] > noise[1], measured, reason if noise[0] <= noise[1] else "")
+    reasons = [f"loss: {tie}"] if tie else []
+    if not is_noisier:
+        told = noise_tie or "async is the steadier one"
+        reasons.append(f"noise: {told}; a worker's mini-batch is as large in both modes")
+    return judged(is_faster and is_noisier, measured, "; ".join(reasons))
 
 
 def l6(evidence: Evidence) -> Judged:
-    at_75 = [_node_median(evidence, each, _cpu) for each in (ASYNC, SYNC)]
+    at_75 = [of_node(evidence, each, cpu) for each in (ASYNC, SYNC)]
     at_10 = [
-        median(of(evidence.need("batch", strategy=each, batch=10), lambda run: _cpu(node(run, 0))))
+        of(evidence.need("batch", strategy=each, batch=10), lambda run: cpu(node(run, 0)))
         for each in (ASYNC, SYNC)
     ]
     measured = (
-        f"batch 75: async {at_75[0]:.0f} %, sync {at_75[1]:.0f} % of a core; "
-        f"batch 10: async {at_10[0]:.0f} %, sync {at_10[1]:.0f} %"
+        f"batch 75: async {spread(at_75[0], '.0f', '%')}, sync {spread(at_75[1], '.0f', '%')} of a "
+        f"core; batch 10: async {spread(at_10[0], '.0f', '%')}, sync {spread(at_10[1], '.0f', '%')}"
     )
-    first, second = at_75[0] > at_75[1], at_10[1] > at_10[0]
+    (first, tie_75), (second, tie_10) = above(*at_75), above(at_10[1], at_10[0])
     right = [name for name, holds in (("000", first), ("001", second)) if holds]
     reason = f"right here, each at its own batch: {' and '.join(right) or 'neither'}"
-    return judged(first and second, measured, reason)
+    ties = [f"batch {batch} is {tie}" for batch, tie in ((75, tie_75), (10, tie_10)) if tie]
+    return judged(first and second, measured, "; ".join([reason, *ties]))
 
 
 def l7(evidence: Evidence) -> Judged:
-    peaks = [_node_median(evidence, each, _memory) / 1e6 for each in (SYNC, ASYNC)]
-    measured = f"node 0 at most {peaks[0]:,.0f} MB in sync, {peaks[1]:,.0f} MB in async"
-    return judged(peaks[0] > 1.02 * peaks[1], measured, "asked for: 2 % more")
+    peaks = [[each / 1e6 for each in of_node(evidence, name, memory)] for name in (SYNC, ASYNC)]
+    measured = (
+        f"node 0 at most {spread(peaks[0], ',.0f', 'MB')} in sync, "
+        f"{spread(peaks[1], ',.0f', 'MB')} in async"
+    )
+    is_more, tie = above(*peaks)
+    holds = is_more and median(peaks[0]) > 1.02 * median(peaks[1])
+    return judged(holds, measured, tie or "asked for: 2 % more")
 
 
 def l8(evidence: Evidence) -> Judged:
-    ratio, text = _ratio(evidence, ASYNC, SYNC, _traffic)
-    return judged(ratio > 1, f"async moves {text} times as many bytes a second as sync")
+    _, text = ratio(evidence, ASYNC, SYNC, traffic)
+    holds, tie = above(*sides(evidence, ASYNC, SYNC, traffic))
+    return judged(holds, f"async moves {text} times as many bytes a second as sync", tie)
 
 
 def l9(evidence: Evidence) -> Judged:
@@ -99,14 +128,14 @@ def l9(evidence: Evidence) -> Judged:
 def l10(evidence: Evidence) -> Judged:
     runs = [evidence.need("batch", strategy=each, batch=10) for each in (ASYNC, SYNC)]
     rates = [median(of(each, lambda run: run.result.steps_per_s)) for each in runs]
-    ratio = rates[0] / rates[1]
-    work, _ = _ratio(evidence, ASYNC, SYNC, lambda run: run.result.worker_steps_per_s)
+    times = rates[0] / rates[1]
+    work, _ = ratio(evidence, ASYNC, SYNC, lambda run: run.result.worker_steps_per_s)
     measured = (
-        f"{rates[0]:,.0f} against {rates[1]:,.0f} global steps/s at batch 10: {ratio:.2f} times; "
+        f"{rates[0]:,.0f} against {rates[1]:,.0f} global steps/s at batch 10: {times:.2f} times; "
         f"steps of workers a second at batch 75: {work:.2f} times"
     )
     reason = "a global step of sync takes the mini-batches of all three workers, one of async one"
-    return judged(2 <= ratio <= 5, measured, reason)
+    return judged(2 <= times <= 5, measured, reason)
 
 
 def l11(evidence: Evidence) -> Judged:
@@ -115,13 +144,27 @@ def l11(evidence: Evidence) -> Judged:
 
 
 def l12(evidence: Evidence) -> Judged:
-    runs = evidence.need("pair", strategy=SYNC, num_workers=3)
-    ratios = of(runs, measures.epoch_dip)
+    runs = evidence.find("pair", strategy=SYNC, num_workers=3)
+    runs += evidence.find("batch", strategy=SYNC)
+    if not runs:
+        raise evidence.lacking("pair", strategy=SYNC)
+    ratios = {
+        what: found
+        for what, column in (("CPU", "cpu_percent"), ("network", "net_sent_bytes_per_s"))
+        if (found := of(runs, partial(measures.epoch_dip, column=column)))
+    }
     if not ratios:
-        raise Untestable("the runs were too short for samples at the ends of their epochs")
-    measured = f"CPU around the ends of epochs is {spread(ratios, '.2f')} times that in between"
-    reason = "an epoch's end is no event here: data is in memory and its order is known ahead"
-    return judged(median(ratios) < 0.9, measured, reason if median(ratios) >= 0.9 else "")
+        most = max(measures.samples_per_epoch(run) for run in runs)
+        raise Untestable(
+            f"node 0 was looked at {most:.1f} times an epoch at most: for the end of one to be "
+            f"seen it takes {measures.LEAST_SAMPLES}, and {measures.LEAST_ENDS + 1} epochs"
+        )
+    shown = ", ".join(f"{what} {spread(found, '.2f')} times" for what, found in ratios.items())
+    dips = [median(found) < _DIP for found in ratios.values()]
+    reason = "asked for: at most 0.9 times"
+    if not all(dips):
+        reason += "; an epoch's end is no event here: data is in memory, its order known ahead"
+    return judged(all(dips), f"around the ends of epochs, over what is in between: {shown}", reason)
 
 
 def l13(evidence: Evidence) -> Judged:
@@ -137,20 +180,22 @@ def l14(evidence: Evidence) -> Judged:
     shares = {}
     for name in (ASYNC, SYNC):
         runs = evidence.need("resources", strategy=name)
-        shares[name] = median(measures.share(run, "exchange") for run in runs)
-        parts.append(f"{name}: {100 * shares[name]:.0f} % of a worker's time is exchange")
-        verdict = getattr(runs[0].result, "verdict", None)
+        shares[name] = [measures.share(run, "exchange") for run in runs]
+        parts.append(f"{name}: {100 * median(shares[name]):.0f} % of a worker's time is exchange")
+        verdict = runs[0].result.verdict
         if verdict is not None:
             parts[-1] += f" ({verdict.sentence})"
-    holds = min(shares.values()) > 0.5 and shares[SYNC] > shares[ASYNC]
-    return judged(holds, "; ".join(parts), "exchange is sending, receiving and waiting for others")
+    waits_more, tie = above(shares[SYNC], shares[ASYNC])
+    holds = min(map(median, shares.values())) > 0.5 and waits_more
+    reason = "exchange is sending, receiving and waiting for others"
+    return judged(holds, "; ".join(parts), f"{reason}; {tie}" if tie else reason)
 
 
 def l15(evidence: Evidence) -> Judged:
     texts, holds = [], []
     for name in (ASYNC, SYNC):
-        runs = _by_batch(evidence, name)
-        rates = [median(of(each, _traffic)) for each in runs]
+        runs = by_batch(evidence, name)
+        rates = [median(of(each, traffic)) for each in runs]
         accuracies = [median(of(each, lambda run: run.result.test_accuracy)) for each in runs]
         cpus = [median(of(each, lambda run: run.result.nodes[0].cpu_percent_mean)) for each in runs]
         kept = [
@@ -173,7 +218,7 @@ def l15(evidence: Evidence) -> Judged:
 
 
 def l16(evidence: Evidence) -> Judged:
-    noise = [median(of(each, measures.noise)) for each in _by_batch(evidence, ASYNC)]
+    noise = [median(of(each, measures.noise)) for each in by_batch(evidence, ASYNC)]
     shown = ", ".join(f"{batch}: {each:.3f}" for batch, each in zip(BATCHES, noise, strict=True))
     return judged(noise == sorted(noise, reverse=True), f"spread of mini-batch losses, {shown}")
 
@@ -181,23 +226,25 @@ def l16(evidence: Evidence) -> Judged:
 def l17(evidence: Evidence) -> Judged:
     parts, holds = [], []
     for name in (ASYNC, SYNC):
-        for what, measure in (("CPU", _cpu), ("memory", _memory), ("network", _bytes)):
-            ratio = _node_median(evidence, name, measure) / _node_median(
-                evidence, name, measure, index=1
-            )
-            holds.append(ratio > 1)
-            parts.append(f"{name} {what} {ratio:.2f} times")
+        for what, measure in (("CPU", cpu), ("memory", memory), ("network", moved_bytes)):
+            first, second = (of_node(evidence, name, measure, index) for index in (0, 1))
+            is_more, tie = above(first, second)
+            holds.append(is_more)
+            times = median(first) / max(median(second), 1e-9)
+            parts.append(f"{name} {what} {times:.2f} times{f' ({tie})' if tie else ''}")
     return judged(all(holds), f"node 0 over node 1: {', '.join(parts)}")
 
 
 def l18(evidence: Evidence) -> Judged:
     texts, holds = [], []
     for name in (ASYNC, SYNC):
-        times = [
-            median(of(each, lambda run: run.result.train_s)) for each in _by_batch(evidence, name)
-        ]
-        holds.append(times[-1] < times[0])
-        texts.append(f"{name}: {times[0]:.1f} s at batch 5, {times[-1]:.1f} s at batch 40")
+        times = [of(each, train_s) for each in by_batch(evidence, name)]
+        is_sooner, tie = above(times[0], times[-1])
+        holds.append(is_sooner)
+        texts.append(
+            f"{name}: {spread(times[0], '.1f', 's')} at batch 5, {spread(times[-1], '.1f', 's')} "
+            f"at batch 40{f', {tie}' if tie else ''}"
+        )
     return judged(all(holds), "; ".join(texts))
 
 
@@ -210,120 +257,9 @@ def l19(evidence: Evidence) -> Judged:
     return judged(unequal > 2 * equal, f"{measured} with a quarter of a core on node 2")
 
 
-def loss_condition(evidence: Evidence) -> str:
-    """When loss over steps and loss over samples tell the modes apart (L4, L5)."""
-    by_samples, _ = _loss_gap(evidence, "pair", "samples", num_workers=3)
-    by_steps, _ = _loss_gap(evidence, "pair", "steps", num_workers=3)
-    return (
-        f"At batch 75 the loss of sync differs from async's by {100 * by_samples:+.0f} % at equal "
-        f"samples and by {100 * by_steps:+.0f} % at equal global steps. An update of sync averages "
-        "three mini-batches at the same learning rate: over samples it makes a third of the "
-        "updates, over steps it sees three times the rows. Where the curves have become flat both "
-        "reports are right."
-    )
-
-
-def cpu_condition(evidence: Evidence) -> str:
-    """When async's CPU is above sync's (L6)."""
-    shares = [
-        median(measures.share(run, "compute") for run in evidence.need("resources", strategy=each))
-        for each in (ASYNC, SYNC)
-    ]
-    return (
-        f"Workers compute for {100 * shares[0]:.0f} % of their time in async and "
-        f"{100 * shares[1]:.0f} % in sync. Where sync waits idle, its CPU is lower (000); where "
-        "waiting itself costs CPU, as in 001's runtime, it is higher."
-    )
-
-
-def memory_condition(evidence: Evidence) -> str:
-    """When sync needs more memory (L7, L13)."""
-    peaks = [
-        median(of(evidence.need("resources", strategy=each), _peak)) / 1e6 for each in (ASYNC, SYNC)
-    ]
-    return (
-        f"Node 0 takes {peaks[0]:,.0f} MB in async and {peaks[1]:,.0f} MB in sync. Sync keeps one "
-        "gradient a worker until all are there: 31 KB each for this model, which no node notices. "
-        "000's gap is its runtime's queues; 001 saw no notable difference, and where models are "
-        "small there is none."
-    )
-
-
-def rate_condition(evidence: Evidence) -> str:
-    """When async makes three times the steps of sync (L10)."""
-    steps, _ = _ratio(evidence, ASYNC, SYNC, lambda run: run.result.steps_per_s)
-    work, _ = _ratio(evidence, ASYNC, SYNC, lambda run: run.result.worker_steps_per_s)
-    return (
-        f"Counted in global steps async makes {steps:.2f} times as many a second as sync (001), "
-        f"counted in mini-batches {work:.2f} times (000): a global step of sync is three "
-        "mini-batches. The two reports count different things and are both right about them."
-    )
-
-
-def _ratio(
-    evidence: Evidence, above: str, below: str, measure: Callable[[StoredRun], float | None]
-) -> tuple[float, str]:
-    """Compare two strategies at equal steps of each worker."""
-    over = of(evidence.need("resources", strategy=above), measure)
-    under = of(evidence.need("resources", strategy=below), measure)
-    ratios = [one / other for one, other in zip(over, under, strict=False)]
-    return median(ratios), spread(ratios, ".2f")
-
-
-def _loss_gap(evidence: Evidence, group: str, axis: str, **tags: int) -> tuple[float, str]:
-    """By which part sync's loss is above async's, a third of the way along an axis."""
-    runs = {each: evidence.need(group, strategy=each, **tags) for each in (ASYNC, SYNC)}
-    place = measures.reach([run for each in runs.values() for run in each], axis) / 3
-    losses = {
-        each: of(found, lambda run: measures.loss_at(run, axis, place))
-        for each, found in runs.items()
-    }
-    gap = median(losses[SYNC]) / median(losses[ASYNC]) - 1
-    text = (
-        f"at {place:,.0f} {axis} the loss is {spread(losses[SYNC])} in sync, "
-        f"{spread(losses[ASYNC])} in async"
-    )
-    return gap, text
-
-
-def _by_batch(evidence: Evidence, strategy: str) -> list[list[StoredRun]]:
-    return [evidence.need("batch", strategy=strategy, batch=batch) for batch in BATCHES]
-
-
-def _node_median(
-    evidence: Evidence, strategy: str, measure: Callable[[NodeUsage], float], index: int = 0
-) -> float:
-    runs: Sequence[StoredRun] = evidence.need("resources", strategy=strategy)
-    return median(measure(node(run, index)) for run in runs)
-
-
 def _sum_ratio(run: StoredRun) -> float:
-    first, *others = (_bytes(node(run, index)) for index in range(run.result.num_workers))
+    first, *others = (moved_bytes(node(run, index)) for index in range(run.result.num_workers))
     return first / max(sum(others), 1)
-
-
-def _traffic(run: StoredRun) -> float | None:
-    """Bytes a second of node 0's link, or of all workers where nodes have none."""
-    counted = None
-    if len(run.result.nodes) > 1:
-        counted = node_bytes(node(run, 0))
-    return per_s(counted if counted is not None else measures.exchanged_bytes(run), run)
-
-
-def _peak(run: StoredRun) -> float | None:
-    return run.result.nodes[0].memory_peak_bytes
-
-
-def _cpu(usage: NodeUsage) -> float:
-    return known(usage.cpu_percent_mean, "CPU")
-
-
-def _memory(usage: NodeUsage) -> float:
-    return known(usage.memory_peak_bytes, "memory")
-
-
-def _bytes(usage: NodeUsage) -> float:
-    return known(node_bytes(usage), "the traffic of nodes")
 
 
 CLAIMS: Final[Mapping[str, Callable[[Evidence], Judged]]] = {
@@ -346,10 +282,4 @@ CLAIMS: Final[Mapping[str, Callable[[Evidence], Judged]]] = {
     "L17": l17,
     "L18": l18,
     "L19": l19,
-}
-CONDITIONS: Final[Mapping[str, Callable[[Evidence], str]]] = {
-    "L4 and L5": loss_condition,
-    "L6": cpu_condition,
-    "L7 and L13": memory_condition,
-    "L10": rate_condition,
 }

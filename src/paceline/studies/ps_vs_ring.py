@@ -15,15 +15,17 @@ from paceline.studies import charts, ring_claims
 from paceline.studies.base import Study
 from paceline.studies.evidence import Evidence, Untestable
 from paceline.studies.measures import median, of
-from paceline.studies.ring_claims import MODELS, ideal_step_s, model_bytes, server_node
+from paceline.studies.ring_arithmetic import MIB, NETWORKS, ideal_step_s, link_of
+from paceline.studies.ring_claims import model_bytes, server_node
+from paceline.studies.ring_links import RING_BY_LINK, SPEED_UP_LINKS, ring_by_link, speed_up_links
 
-# Report 004, table 3.1: size MB, top-1 %, top-5 %, GFLOPs.
+# Report 004, table 3.1, beside the sizes: top-1 %, top-5 %, GFLOPs.
 TABLE_3_1: Final = {
-    "alexnet-cifar10": ("AlexNet", 233, 57.0, 80.3, 0.7),
-    "vgg16-cifar10": ("VGG16", 528, 70.5, 90.0, 15.5),
-    "vgg19-cifar10": ("VGG19", 548, 71.3, 92.7, 19.6),
-    "resnet50-cifar10": ("ResNet50", 98, 75.8, 92.9, 3.9),
-    "resnet152-cifar10": ("ResNet152", 230, 77.6, 93.8, 11.3),
+    "alexnet-cifar10": (57.0, 80.3, 0.7),
+    "vgg16-cifar10": (70.5, 90.0, 15.5),
+    "vgg19-cifar10": (71.3, 92.7, 19.6),
+    "resnet50-cifar10": (75.8, 92.9, 3.9),
+    "resnet152-cifar10": (77.6, 93.8, 11.3),
 }
 WORKERS: Final = Column(name="num_workers", label="workers", form="d")
 RATE: Final = Column(name="images_per_s", label="images a second", form=",.1f")
@@ -34,7 +36,7 @@ _NUM_RING: Final = 3
 def models(evidence: Evidence) -> Table:
     """Sizes of the models, beside report 004's."""
     rows, shown = [], []
-    for workload, (name, size, top1, top5, gflops) in TABLE_3_1.items():
+    for workload, (top1, top5, gflops) in TABLE_3_1.items():
         runs = [
             run for run in evidence.find("ring", workload=workload) if run.result.num_workers > 1
         ]
@@ -42,16 +44,16 @@ def models(evidence: Evidence) -> Table:
         ours = model_bytes(runs[0]) if runs else None
         rows.append(
             {
-                "model": name,
-                "ours": None if ours is None else ours / 2**20,
-                "size": size,
+                "model": NETWORKS[workload].label,
+                "ours": None if ours is None else ours / MIB,
+                "size": NETWORKS[workload].size_mib,
                 "top1": top1,
                 "top5": top5,
                 "gflops": gflops,
             }
         )
     if not shown:
-        evidence.need("ring")
+        raise evidence.lacking("ring")
     columns = [
         Column(name="model", label="model"),
         Column(name="ours", label="gradients, here", unit="MiB", form=",.1f"),
@@ -77,7 +79,7 @@ def expected(evidence: Evidence) -> Table:
             shown.append(run)
             rows.append(
                 {
-                    "model": TABLE_3_1[run.result.workload][0],
+                    "model": NETWORKS[run.result.workload].label,
                     "strategy": run.result.strategy,
                     "workers": run.result.num_workers,
                     "link": _link(run),
@@ -86,7 +88,7 @@ def expected(evidence: Evidence) -> Table:
                 }
             )
     if not rows:
-        evidence.need("ring")
+        raise evidence.lacking("ring")
     columns = [
         Column(name="model", label="model"),
         Column(name="strategy", label="strategy"),
@@ -96,8 +98,8 @@ def expected(evidence: Evidence) -> Table:
         Column(name="ideal_s", label="by the closed form", unit="s", form=".3f"),
     ]
     note = (
-        "A server's exchange follows the computing. A ring's hides behind it, here wholly, though "
-        "the gradients of the first layers cannot. `ps-async`: workers in step with each other."
+        "A server's exchange follows the computing. A ring's hides behind back-propagation, layer "
+        "by layer. `ps-async`: workers in step with each other."
     )
     title = "A step, and the closed form"
     return charts.side_by_side("closed-form", title, rows, columns, note=note, runs=shown)
@@ -117,15 +119,15 @@ def speed_ups(name: str, number: str, group: str, evidence: Evidence) -> Figure:
 
 def used(name: str, numbers: str, group: str, measure: str, evidence: Evidence) -> Figure:
     """CPU or packets of every node over time, for 2, 4 and 6 workers."""
-    tags = {"strategy": "ps-sync"} if group == "ps" else {}
+    tags = {"strategy": ring_claims.SYNC} if group == "ps" else {}
     runs = {}
-    for workload in evidence.values(group, "workload")[:1]:
+    for workload in evidence.values(group, "workload", **tags)[:1]:
         for count in (2, 4, 6):
             found = evidence.find(group, workload=workload, num_workers=count, **tags)
             if found:
-                runs[f"{TABLE_3_1[workload][0]}, {count} workers"] = found[0]
+                runs[f"{NETWORKS[workload].label}, {count} workers"] = found[0]
     if not runs:
-        evidence.need(group)
+        raise evidence.lacking(group)
     what = charts.MEASURES[measure].label
     title = (
         f"{what[0].upper()}{what[1:]} of every node over time, {_kind(group)} (004, fig. {numbers})"
@@ -134,11 +136,12 @@ def used(name: str, numbers: str, group: str, measure: str, evidence: Evidence) 
 
 
 def one_time_line(evidence: Evidence) -> Figure:
-    """The server's traffic of the three set-ups on one time line (5.1)."""
+    """The server's traffic of the three set-ups on one time line (5.1), all synchronous."""
     frames, runs = [], {}
-    for workload in evidence.values("ps", "workload")[:1]:
+    tags = {"strategy": ring_claims.SYNC}
+    for workload in evidence.values("ps", "workload", **tags)[:1]:
         for count in (2, 4, 6):
-            for run in evidence.find("ps", workload=workload, num_workers=count)[:1]:
+            for run in evidence.find("ps", workload=workload, num_workers=count, **tags)[:1]:
                 label = f"{count} workers"
                 runs[label] = run
                 rows = curves.usage(run).filter(polars.col("node") == server_node(run))
@@ -147,13 +150,13 @@ def one_time_line(evidence: Evidence) -> Figure:
                 kept = rows.select("time_s", "packets_received_per_s")
                 frames.append(kept.with_columns(polars.lit(label).alias("run")))
     if not frames:
-        evidence.need("ps")
+        raise evidence.lacking("ps", **tags)
     y = charts.MEASURES["packets_received_per_s"]
     by = charts.strategies(runs)
     return charts.figure(
         "one-time-line",
-        "Packets that the server receives, 2, 4 and 6 workers (004, fig. 5.1)",
-        polars.concat(frames),
+        "Packets that the server receives, 2, 4 and 6 workers, `ps-sync` (004, fig. 5.1)",
+        charts.joined(frames),
         [Column(name="run", label="run"), charts.TIME, y],
         lambda frame: drawing.lines(frame, charts.TIME, y, by="run", strategies=by, zero=True),
         runs=runs,
@@ -235,7 +238,7 @@ def _over_workers(name: str, title: str, group: str, column: Column, evidence: E
     for workload in evidence.values(group, "workload"):
         for mode in modes:
             tags = {"workload": workload} | ({"strategy": mode} if mode else {})
-            label = TABLE_3_1[workload][0] + (f", {mode}" if len(modes) > 1 else "")
+            label = NETWORKS[workload].label + (f", {mode}" if len(modes) > 1 else "")
             alone = _rate(evidence, "ring", {"workload": workload, "num_workers": 1})
             for count in evidence.values(group, "num_workers"):
                 rate = _rate(evidence, group, {**tags, "num_workers": count})
@@ -248,7 +251,7 @@ def _over_workers(name: str, title: str, group: str, column: Column, evidence: E
                 shown[f"{label} {count}"] = evidence.first(group, **tags, num_workers=count)
                 by[label] = workload
     if not rows:
-        evidence.need(group)
+        raise evidence.lacking(group)
     ideal = Column(name="ideal", label="ideal", form=".0f") if column is SPEED_UP else None
     return charts.over(name, title, rows, WORKERS, column, by=by, rule=ideal, runs=shown)
 
@@ -258,9 +261,9 @@ def _rate(evidence: Evidence, group: str, tags: dict[str, Any]) -> float | None:
     return median(found) if found else None
 
 
-def _link(run: StoredRun) -> float:
-    link = run.spec.get("cluster", {}).get("link", 0)
-    return float(link) / 1e9
+def _link(run: StoredRun) -> float | None:
+    link = link_of(run)
+    return None if link is None else link.bits_per_s / 1e9
 
 
 def _kind(group: str) -> str:
@@ -272,12 +275,13 @@ def _used(name: str, numbers: str, group: str, measure: str) -> Callable[[Eviden
 
 
 STUDY: Final = Study(
-    tables={"table-3.1": models, "closed-form": expected},
+    tables={"table-3.1": models, "closed-form": expected, RING_BY_LINK: ring_by_link},
     figures={
         "images-ps": lambda evidence: rates("images-ps", "4.1", "ps", evidence),
         "images-ring": lambda evidence: rates("images-ring", "4.2", "ring", evidence),
         "speed-up-ps": lambda evidence: speed_ups("speed-up-ps", "4.3", "ps", evidence),
         "speed-up-ring": lambda evidence: speed_ups("speed-up-ring", "4.4", "ring", evidence),
+        SPEED_UP_LINKS: speed_up_links,
         "cpu-ps": _used("cpu-ps", "4.5-4.7", "ps", "cpu_percent"),
         "packets-received-ps": _used(
             "packets-received-ps", "4.8-4.10", "ps", "packets_received_per_s"
@@ -294,4 +298,4 @@ STUDY: Final = Study(
     claims=ring_claims.CLAIMS,
     conditions=ring_claims.CONDITIONS,
 )
-assert set(TABLE_3_1) == set(MODELS)
+assert set(TABLE_3_1) == set(NETWORKS)

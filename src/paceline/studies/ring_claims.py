@@ -5,56 +5,69 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
-from paceline.closed_form import Gradient, Link, Step, ps_sync_step_s
 from paceline.stored import StoredRun
+from paceline.studies import measures
 from paceline.studies.base import Judged, judged
 from paceline.studies.evidence import Evidence, Untestable
-from paceline.studies.measures import known, median, node_bytes, of, spread
+from paceline.studies.measures import above, known, median, node_bytes, of, spread
+from paceline.studies.ring_arithmetic import MIB, NETWORKS
+from paceline.studies.ring_links import (
+    NEAR,
+    RING_BY_LINK,
+    SPEED_UP_LINKS,
+    at_links,
+    from_which_ratio,
+    of_network,
+)
+from paceline.studies.ring_packets import packet_rates
 
 SYNC: Final = "ps-sync"
 ASYNC: Final = "ps-async"
-# Report 004, table 3.1: size in MB (of 2**20 bytes), and images a second of one K80.
-MODELS: Final = {
-    "alexnet-cifar10": (233, 656.0),
-    "vgg16-cifar10": (528, 35.4),
-    "vgg19-cifar10": (548, 28.0),
-    "resnet50-cifar10": (98, 51.5),
-    "resnet152-cifar10": (230, 20.0),
-}
-_MIB: Final = 2**20
-_NEAR: Final = 0.8
-"""Of the ideal speed-up: what is called near proportional."""
 
 
 def r1(evidence: Evidence) -> Judged:
+    most = max(evidence.planned("ring", "num_workers"), default=0)
+    places = at_links(evidence)
     texts, holds = [], []
     for workload in evidence.values("ring", "workload"):
-        counts = evidence.values("ring", "num_workers")
-        most = max(counts)
-        ps = _speed_up(evidence, "ps", workload, most, strategy=SYNC)
-        ring = _speed_up(evidence, "ring", workload, most)
-        holds.append(ps < _NEAR * most and ring >= _NEAR * most)
-        texts.append(f"{_short(workload)}: PS {ps:.2f}, ring {ring:.2f} of {most}")
+        try:
+            ps = _speed_up(evidence, "ps", workload, most, strategy=SYNC)
+            ring = _speed_up(evidence, "ring", workload, most)
+        except Untestable:
+            continue
+        holds.append(ps < NEAR * most and ring >= NEAR * most)
+        told = f"{_short(workload)}: PS {ps:.2f}, ring {ring:.2f} of {most}"
+        here = [each for each in places if each.workload == workload]
+        texts.append(f"{told}, {of_network(here)}" if here else told)
     if not texts:
-        evidence.need("ring")
-    texts += _from_which_ratio(evidence)
-    return judged(all(holds), "; ".join(texts), "near proportional: at least 0.8 of the workers")
+        raise evidence.lacking("ring", num_workers=most)
+    reason = (
+        f"at 2 Gbit it holds for {sum(holds)} of {len(holds)} networks; near proportional: at "
+        f"least {NEAR} of the workers"
+    )
+    if ratio := from_which_ratio(places):
+        reason += f"; compute / communication: {ratio}"
+    if places:
+        reason += f"; see table {RING_BY_LINK} and figure {SPEED_UP_LINKS}"
+    return judged(all(holds), "; ".join(texts), reason)
 
 
 def r2(evidence: Evidence) -> Judged:
     texts, holds = [], []
     for workload in evidence.values("ps", "workload"):
-        counts = [each for each in evidence.values("ps", "num_workers") if each > 1]
+        counts = _several(evidence, "ps", workload=workload, strategy=SYNC)
+        if len(counts) < 2:
+            continue
         each_step = [_server_bytes(evidence, workload, count) for count in counts]
         per_worker = [total / count for total, count in zip(each_step, counts, strict=True)]
-        holds.append(max(per_worker) / min(per_worker) < 1.1)
+        holds.append(max(per_worker) < 1.1 * min(per_worker))
         shown = ", ".join(
             f"{count}: {total / 1e6:,.0f} MB"
             for count, total in zip(counts, each_step, strict=True)
         )
         texts.append(f"{_short(workload)}, a round of steps, by workers: {shown}")
     if not texts:
-        evidence.need("ps")
+        raise evidence.lacking("ps", strategy=SYNC)
     return judged(all(holds), "; ".join(texts), "asked for: bytes a worker within 10 %")
 
 
@@ -62,51 +75,69 @@ def r3(evidence: Evidence) -> Judged:
     texts, holds = [], []
     for workload in evidence.values("ring", "workload"):
         shown = []
-        for count in (each for each in evidence.values("ring", "num_workers") if each > 1):
+        for count in _several(evidence, "ring", workload=workload):
             run = evidence.first("ring", workload=workload, num_workers=count)
             worker = run.result.workers[0]
             sent = known(worker.sent_bytes, "what a worker sent") / max(worker.worker_steps, 1)
             ratio = sent / model_bytes(run)
             holds.append(abs(ratio / (2 * (count - 1) / count) - 1) < 0.05)
             shown.append(f"{count}: {ratio:.2f}")
-        texts.append(f"{_short(workload)} by workers {', '.join(shown)}")
+        if shown:
+            texts.append(f"{_short(workload)} by workers {', '.join(shown)}")
     if not texts:
-        evidence.need("ring")
+        raise evidence.lacking("ring")
     reason = "2(N-1)/N: 1.00, 1.50, 1.67 for 2, 4, 6, never past 2; asked for: within 5 % of it"
-    return judged(all(holds), f"models a step: {'; '.join(texts)}", reason)
+    measured = f"models a step: {'; '.join(texts)}"
+    try:
+        packets = packet_rates(evidence)
+    except Untestable as error:
+        return judged(all(holds), measured, f"{reason}; packets are not judged: {error}")
+    holds.append(packets.judgement == "holds")
+    return judged(all(holds), f"{measured}; {packets.measured}", f"{reason}; {packets.reason}")
 
 
 def r4(evidence: Evidence) -> Judged:
     texts, holds = [], []
-    for workload, (said, _) in MODELS.items():
+    for workload, network in NETWORKS.items():
         runs = [each for each in evidence.find("ring", workload=workload) if each.result.workers]
         runs = [each for each in runs if each.result.num_workers > 1]
         if runs:
-            ours = model_bytes(runs[0]) / _MIB
-            holds.append(abs(ours / said - 1) < 0.02)
-            texts.append(f"{_short(workload)} {ours:.1f} MiB (said {said})")
+            ours = model_bytes(runs[0]) / MIB
+            holds.append(abs(ours / network.size_mib - 1) < 0.02)
+            texts.append(f"{_short(workload)} {ours:.1f} MiB (said {network.size_mib})")
     if not texts:
-        evidence.need("ring")
-    return judged(all(holds), ", ".join(texts), f"{len(texts)} of {len(MODELS)} models were run")
+        raise evidence.lacking("ring")
+    return judged(all(holds), ", ".join(texts), f"{len(texts)} of {len(NETWORKS)} models were run")
 
 
 def r5(evidence: Evidence) -> Judged:
-    ratios = []
+    ratios, ties, holds = [], 0, []
     for workload in evidence.values("ps", "workload"):
-        for count in evidence.values("ps", "num_workers"):
+        for count in _several(evidence, "ps", workload=workload):
             sync, free = (
-                evidence.find("ps", workload=workload, strategy=each, num_workers=count)
-                for each in (SYNC, ASYNC)
+                of(
+                    evidence.find("ps", workload=workload, strategy=mode, num_workers=count),
+                    _step_s,
+                )
+                for mode in (SYNC, ASYNC)
             )
-            if sync and free and count > 1:
-                ratios.append(median(of(sync, _step_s)) / median(of(free, _step_s)))
+            if sync and free:
+                is_slower, tie = above(sync, free)
+                holds.append(is_slower)
+                ties += bool(tie)
+                ratios.append(median(sync) / median(free))
     if ratios:
         measured = f"a step of a worker takes {spread(ratios, '.2f')} times as long in sync"
-        return judged(median(ratios) > 1, measured)
-    sync, free = (evidence.need("stale", strategy=each, num_workers=3) for each in (SYNC, ASYNC))
-    ratio = median(of(sync, _step_s)) / median(of(free, _step_s))
+        reason = f"slower in {sum(holds)} of {len(holds)} settings, a tie in {ties}"
+        return judged(all(holds), measured, reason)
+    sync, free = (
+        of(evidence.need("stale", strategy=each, num_workers=3), _step_s) for each in (SYNC, ASYNC)
+    )
+    is_slower, tie = above(sync, free)
+    ratio = median(sync) / median(free)
     measured = f"on logistic-mnist a worker's step takes {ratio:.2f} times as long in sync"
-    return judged(ratio > 1, measured, "real compute; replayed ps-async is in --full only")
+    reason = "real compute; replayed ps-async is in --full only"
+    return judged(is_slower, measured, f"{tie}; {reason}" if tie else reason)
 
 
 def r6(evidence: Evidence) -> Judged:
@@ -123,15 +154,17 @@ def r6(evidence: Evidence) -> Judged:
             stale = median(
                 run.result.staleness.mean if run.result.staleness else None for run in runs[ASYNC]
             )
-            holds.append(median(right[ASYNC]) < median(right[SYNC]))
+            wrong = {name: [100 - each for each in found] for name, found in right.items()}
+            is_harmed, tie = above(wrong[ASYNC], wrong[SYNC])
+            holds.append(is_harmed)
             workload = runs[SYNC][0].result.workload
             texts.append(
                 f"{workload}, {runs[SYNC][0].result.num_workers} workers: "
                 f"{spread(right[ASYNC], '.2f', '%')} with a mean staleness of {stale:.1f}, "
-                f"{spread(right[SYNC], '.2f', '%')} in sync"
+                f"{spread(right[SYNC], '.2f', '%')} in sync{f', {tie}' if tie else ''}"
             )
     if not texts:
-        evidence.need("stale")
+        raise evidence.lacking("stale")
     reason = "at equal samples async makes as many more updates as there are workers"
     return judged(all(holds), "; ".join(texts), reason)
 
@@ -144,14 +177,43 @@ def r7(evidence: Evidence) -> Judged:
 def stale_condition(evidence: Evidence) -> str:
     """When staleness harms, and when it does not (R6, S2)."""
     runs = {each: evidence.need("stale", strategy=each, num_workers=3) for each in (SYNC, ASYNC)}
-    losses = {name: median(of(found, _test_loss)) for name, found in runs.items()}
+    losses = {name: of(found, _test_loss) for name, found in runs.items()}
+    tie = measures.tie(losses[ASYNC], losses[SYNC])
+    made = {name: median(of(found, _updates)) for name, found in runs.items()}
     return (
-        f"On logistic-mnist at equal samples the test loss is {losses[ASYNC]:.4f} in async and "
-        f"{losses[SYNC]:.4f} in sync. Where a larger number of small updates is what is missing (a "
-        "convex model, a small learning rate, 002's sparse rows), async gains more by its updates "
-        "than staleness costs it; at a learning rate that is as large as is stable, staleness "
-        "costs first."
+        f"On logistic-mnist at equal samples the test loss is {spread(losses[ASYNC], '.4f')} in "
+        f"async, which made {made[ASYNC]:,.0f} updates, and {spread(losses[SYNC], '.4f')} in sync, "
+        f"which made {made[SYNC]:,.0f}{f': {tie}' if tie else ''}. {_by_rate(evidence)}"
     )
+
+
+def _by_rate(evidence: Evidence) -> str:
+    """Say which mode is better at which learning rate."""
+    winners, parts = set(), []
+    for rate in evidence.values("stale-rate", "lr"):
+        runs = [evidence.find("stale-rate", strategy=each, lr=rate) for each in (ASYNC, SYNC)]
+        if all(runs):
+            free, sync = (of(found, _test_loss) for found in runs)
+            winner = _better(free, sync)
+            winners.add(winner)
+            losses = f"{spread(free, '.4g')} against {spread(sync, '.4g')}"
+            parts.append(f"at {rate:g} {f'{winner} is better' if winner else 'a tie'} ({losses})")
+    if not parts:
+        return "The condition itself, from which learning rate on staleness harms, was not varied."
+    told = f"By learning rate: {', '.join(parts)}."
+    if not {"async", "sync"} <= winners:
+        return told
+    return (
+        f"{told} While steps are small, more of them outweigh that they are stale (002, on sparse "
+        "rows); where they are as large as they may be, stale ones of a single mini-batch do worse "
+        "than the mean of all workers' (004)."
+    )
+
+
+def _better(free: list[float], sync: list[float]) -> str:
+    """Name the mode with the lower loss; empty where it is a tie."""
+    is_harmed, tie = above(free, sync)
+    return "" if tie else "sync" if is_harmed else "async"
 
 
 def model_bytes(run: StoredRun) -> float:
@@ -170,44 +232,10 @@ def server_node(run: StoredRun) -> str:
     return names[0]
 
 
-def ideal_step_s(run: StoredRun) -> float | None:
-    """Say how long a step should take by arithmetic.
-
-    A server's exchange follows the computing. A ring's is taken to hide behind it wholly, though
-    the first layers' gradients, which are finished last, cannot: so it is the least there can be.
-    """
-    link = run.spec.get("cluster", {}).get("link")
-    known_model = MODELS.get(run.result.workload)
-    if not link or known_model is None:
-        return None
-    size, rate = known_model
-    count, compute_s = run.result.num_workers, run.result.batch_size / rate
-    gradient = Gradient(ready_s=compute_s, num_bytes=size * _MIB)
-    step, carries = Step(compute_s=compute_s, gradients=(gradient,)), Link(bits_per_s=float(link))
-    if run.result.servers:
-        return ps_sync_step_s(step, carries, count, separate=True)
-    return max(compute_s, carries.seconds(2 * (count - 1) / count * step.num_bytes))
-
-
-def _from_which_ratio(evidence: Evidence) -> list[str]:
-    """Ring's efficiency at six workers by the ratio of compute to communication."""
-    found = []
-    for run in (*evidence.find("ring", num_workers=6), *evidence.find("links")):
-        workload = run.result.workload
-        alone = evidence.find("ring", workload=workload, num_workers=1)
-        link = run.spec.get("cluster", {}).get("link")
-        if not alone or not link:
-            continue
-        size, rate = MODELS[workload]
-        ratio = (run.result.batch_size / rate) / (2 * 5 / 6 * size * _MIB * 8 / float(link))
-        speed_up = known(_rate(run), "rate") / known(_rate(alone[0]), "rate")
-        found.append((ratio, speed_up / run.result.num_workers))
-    near = sorted(ratio for ratio, efficiency in found if efficiency >= _NEAR)
-    far = sorted(ratio for ratio, efficiency in found if efficiency < _NEAR)
-    if not near:
-        return []
-    below = f", not at {far[-1]:.2f}" if far else ""
-    return [f"ring is near proportional from compute / communication = {near[0]:.2f} on{below}"]
+def _several(evidence: Evidence, group: str, **tags: Any) -> list[int]:
+    """Give the numbers of workers, more than one, that were run."""
+    counts = evidence.values(group, "num_workers", **tags)
+    return sorted(each for each in counts if each > 1)
 
 
 def _speed_up(evidence: Evidence, group: str, workload: str, count: int, **tags: Any) -> float:
@@ -237,6 +265,10 @@ def _step_s(run: StoredRun) -> float | None:
 
 def _accuracy(run: StoredRun) -> float | None:
     return run.result.test_accuracy
+
+
+def _updates(run: StoredRun) -> float | None:
+    return run.result.global_steps
 
 
 def _test_loss(run: StoredRun) -> float | None:

@@ -1,0 +1,111 @@
+"""What `ps-vs-ring` should measure by arithmetic: a K80's compute, a link, and the closed form."""
+
+from __future__ import annotations
+
+import csv
+import functools
+from dataclasses import dataclass
+from importlib import resources
+from typing import Final, final
+
+from paceline.closed_form import Link, Step, ps_sync_step_s, ring_step_s
+from paceline.spec import RunSpec
+from paceline.stored import StoredRun
+
+MIB: Final = 2**20
+DEVICE: Final = "replay:k80"
+LAYERS: Final = "ps-vs-ring-layers.csv"
+"""Beside this file, made by `tools/embed_layers.py`."""
+_FLOAT_BYTES: Final = 4
+
+
+@final
+@dataclass(frozen=True)
+class Layer:
+    """What of a network's layer decides how long a step takes; multiply-adds are of one row."""
+
+    name: str
+    num_parameters: int
+    multiply_adds: int
+
+
+@final
+@dataclass(frozen=True)
+class Network:
+    """A network as report 004 has it."""
+
+    label: str
+    size_mib: int
+    """Table 3.1 calls it MB."""
+
+
+NETWORKS: Final = {
+    "alexnet-cifar10": Network("AlexNet", 233),
+    "vgg16-cifar10": Network("VGG16", 528),
+    "vgg19-cifar10": Network("VGG19", 548),
+    "resnet50-cifar10": Network("ResNet50", 98),
+    "resnet152-cifar10": Network("ResNet152", 230),
+}
+
+
+def link_of(run: StoredRun) -> Link | None:
+    """Give the link of the run's nodes; None where they have none."""
+    rate = run.spec.get("cluster", {}).get("link")
+    return Link(bits_per_s=float(rate)) if rate else None
+
+
+def ideal_step_s(run: StoredRun) -> float | None:
+    """Say how long a step should take; None where nothing is known of its network or link.
+
+    A server's exchange follows the computing. A ring's hides behind back-propagation, but for the
+    gradients of the first layers, which are finished last.
+    """
+    link = link_of(run)
+    if link is None or run.result.workload not in NETWORKS:
+        return None
+    step = step_of(run.result.workload, run.result.batch_size)
+    if run.result.servers:
+        return ps_sync_step_s(step, link, run.result.num_workers, separate=True)
+    return ring_step_s(step, link, run.result.num_workers)
+
+
+def ideal_speed_up(run: StoredRun) -> float | None:
+    """Say how many times one worker alone the run should be."""
+    step_s = ideal_step_s(run)
+    if step_s is None:
+        return None
+    alone_s = step_of(run.result.workload, run.result.batch_size).compute_s
+    return run.result.num_workers * alone_s / step_s
+
+
+def compute_over_exchange(run: StoredRun) -> float | None:
+    """Compare how long a worker of a ring computes with how long its link is busy, of a step."""
+    link, count = link_of(run), run.result.num_workers
+    if link is None or run.result.workload not in NETWORKS or count < 2:
+        return None
+    step = step_of(run.result.workload, run.result.batch_size)
+    return step.compute_s / link.seconds(2 * (count - 1) / count * step.num_bytes)
+
+
+@functools.cache
+def step_of(workload: str, batch: int) -> Step:
+    """Take a network's step apart: when which gradients are finished, without any exchange."""
+    rates = RunSpec.from_table({"workload": workload, "device": DEVICE, "batch": batch}).rates()
+    layers = layers_of(workload)
+    times = rates.layer_times([(each.name, each.multiply_adds) for each in layers], batch)
+    return Step.of(
+        [
+            (time.forward_s, time.backward_s, _FLOAT_BYTES * layer.num_parameters)
+            for time, layer in zip(times, layers, strict=True)
+        ]
+    )
+
+
+def layers_of(workload: str) -> list[Layer]:
+    """Give a network's layers as they were written down: to take it apart would need torch."""
+    text = resources.files("paceline.studies").joinpath(LAYERS).read_text(encoding="utf-8")
+    return [
+        Layer(row["layer"], int(row["num_parameters"]), int(row["multiply_adds"]))
+        for row in csv.DictReader(text.splitlines())
+        if row["workload"] == workload
+    ]

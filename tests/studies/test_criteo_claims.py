@@ -1,0 +1,140 @@
+"""Claims of `criteo-sparse` on runs whose operators and steps are known."""
+
+import json
+from dataclasses import replace
+
+import pytest
+
+from paceline.studies.criteo_claims import accuracy_condition, s4, s5, s8
+from paceline.studies.criteo_sparse import STUDY, batch_times
+from tests.studies.made_evidence import changed, made_evidence
+
+NUM_WEIGHTS = 33_762_578
+
+
+@pytest.fixture
+def whole(tmp_path):
+    return made_evidence(tmp_path, "criteo-sparse")
+
+
+def profiled(evidence, group: str, *operators: tuple[str, list[int], float]) -> None:
+    rows = [
+        {
+            "operator": name if "::" in name else f"aten::{name}",
+            "input_shapes": [shape],
+            "ms_per_step": ms,
+        }
+        for name, shape, ms in operators
+    ]
+    run = evidence.first(group, strategy="ps-sync")
+    (run.folder.profile / "worker0.operators.json").write_text(json.dumps(rows))
+
+
+def dense(evidence, product_ms: float) -> None:
+    """Room for the product is all weights; the other room is of the bias too."""
+    profiled(
+        evidence,
+        "dense",
+        ("fill_", [NUM_WEIGHTS, 1], product_ms - 1.0),
+        ("index_add_", [NUM_WEIGHTS], 1.0),
+        ("fill_", [NUM_WEIGHTS + 1], 5.0),
+        ("add_", [NUM_WEIGHTS, 1], 12.0),
+    )
+
+
+class TestS5:
+    @pytest.mark.parametrize(
+        ("dense_ms", "sparse_ms", "judgement"),
+        [
+            (30.0, 0.1, "holds"),
+            (11.0, 0.1, "does not hold here"),
+            (30.0, 0.9, "does not hold here"),
+        ],
+    )
+    def test_the_product_must_be_the_largest_where_it_is_dense_and_only_there(
+        self, whole, dense_ms, sparse_ms, judgement
+    ):
+        dense(whole, dense_ms)
+        profiled(whole, "resources", ("index_add_", [393], sparse_ms), ("index_select", [393], 0.4))
+        judged = s5(whole)
+        assert judged.judgement == judgement
+        assert f"dense: backward product {dense_ms:.3f} ms a step, then add_ 12.000 ms" in (
+            judged.measured
+        )
+
+    @pytest.mark.parametrize(
+        ("other_ms", "judgement"), [(0.4, "cannot be tested here"), (1e6, "holds")]
+    )
+    def test_a_product_that_no_profile_saw_takes_at_most_all_computing(
+        self, whole, other_ms, judgement
+    ):
+        dense(whole, 30.0)
+        profiled(whole, "resources", ("index_select", [393], other_ms))
+        judged = s5(whole)
+        assert judged.judgement == judgement
+        assert "with rows: backward product at most" in judged.measured
+        assert "the profile with rows does not show it" in judged.reason
+
+
+class TestS8:
+    """Four workers, a server on a node of its own."""
+
+    def judged(self, evidence, step_s: float, model_bytes: int):
+        def change(plan, run):
+            steps = run.result.global_steps
+            moved = steps * model_bytes
+            workers = [
+                replace(each, sent_bytes=moved, received_bytes=moved) for each in run.result.workers
+            ]
+            result = replace(run.result, workers=tuple(workers), train_s=steps * step_s)
+            return replace(run, result=result)
+
+        return s8(changed(evidence, change))
+
+    def test_the_arithmetic_holds_and_what_was_published_does_not_follow(self, whole):
+        judged = self.judged(whole, 1.9, 4 * NUM_WEIGHTS)
+        assert judged.judgement == "does not hold here"
+        assert "a step takes 1.90 s" in judged.measured
+        assert "the arithmetic holds here: 4 workers' models at 350 MB/s take 1.54 s" in (
+            judged.reason
+        )
+        assert (
+            "the published 7.121 s do not follow from it, however it is read: 0.77 s for one"
+            in (judged.reason)
+        )
+
+    def test_a_step_that_links_do_not_explain_is_told_apart(self, whole):
+        judged = self.judged(whole, 9.0, 4 * NUM_WEIGHTS)
+        assert judged.judgement == "does not hold here"
+        assert "the arithmetic does not hold here" in judged.reason
+
+    def test_it_holds_where_both_do(self, whole):
+        judged = self.judged(whole, 8.0, 7_121 * 350_000 // 4)  # 7.121 s for four, at once
+        assert judged.judgement == "holds"
+        assert "the published 7.121 s follow from it: for 4 workers at one server" in judged.reason
+
+
+def test_accuracies_stand_beside_the_share_of_the_larger_class(whole):
+    def change(plan, run):
+        return replace(run, result=replace(run.result, test_metrics={"larger_class": 0.744}))
+
+    known = changed(whole, change)
+    assert batch_times(known).frame["larger"].unique().to_list() == [0.744]
+    for told in (s4(known).measured, accuracy_condition(known)):
+        assert "; the larger class alone is 74.40 %" in told
+
+
+@pytest.mark.parametrize(
+    ("name", "column"),
+    [
+        ("network-received", "net_received_bytes_per_s"),
+        ("disk-read", "disk_read_bytes_per_s"),
+        ("disk-written", "disk_written_bytes_per_s"),
+    ],
+)
+def test_resources_over_time_are_of_both_modes_and_every_node(whole, name, column):
+    figure = STUDY.figures[name](whole)
+    frame = figure.table.frame
+    assert set(frame["run"]) == {"sync", "async"}
+    assert frame["node"].n_unique() == 4
+    assert frame[column].is_not_null().all()
