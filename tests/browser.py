@@ -15,7 +15,19 @@ from pathlib import Path
 import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-WITHIN_S = 60
+WITHIN_S = 180
+
+# Of every figure: its name, how many marks that show data have a size on the screen, and whether
+# it is within the page.
+MARKS = """
+[...document.querySelectorAll(".chart")].map(chart => [
+    chart.dataset.figure,
+    [...chart.querySelectorAll("[class*=mark-]:not([class*=role-axis]):not([class*=role-legend])" +
+        ":not(.mark-group):not(.mark-text) path")]
+        .filter(mark => mark.getBoundingClientRect().width > 0).length,
+    chart.querySelector("svg").getBoundingClientRect().right <= innerWidth,
+])
+"""
 
 
 def executable() -> str:
@@ -108,10 +120,11 @@ class Browser:
 
     def _listen(self) -> None:
         waiting = b""
-        while chunk := self._back.read(1 << 16):
-            *messages, waiting = (waiting + chunk).split(b"\0")
-            for text in messages:
-                self._hear(json.loads(text))
+        with contextlib.suppress(OSError, ValueError):  # closed while it was read from
+            while chunk := self._back.read(1 << 16):
+                *messages, waiting = (waiting + chunk).split(b"\0")
+                for text in messages:
+                    self._hear(json.loads(text))
 
     def _hear(self, message: dict) -> None:
         with self._news:
@@ -143,7 +156,13 @@ def browser(profile: Path) -> Iterator[Browser]:
         "os.dup2(ends[0], 3), os.dup2(ends[1], 4)\n"
         "os.execv(sys.argv[1], sys.argv[1:])"
     )
-    options = ("--headless=new", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe")
+    options = (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-gpu",
+        "--disable-dev-shm-usage",  # in a container that is 64 MB
+        "--remote-debugging-pipe",
+    )
     process = subprocess.Popen(
         [
             sys.executable,
@@ -166,5 +185,9 @@ def browser(profile: Path) -> Iterator[Browser]:
         yield running
     finally:
         process.terminate()
-        process.wait(timeout=20)
+        try:
+            process.wait(timeout=20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
         running.close()

@@ -15,7 +15,7 @@ def paceline(
     """Run a command to its end."""
     command = [*prefix, *PACELINE, *map(str, arguments)]
     return subprocess.run(
-        command, cwd=cwd, capture_output=True, text=True, check=False, timeout=100, **options
+        command, cwd=cwd, capture_output=True, text=True, check=False, timeout=300, **options
     )
 
 

@@ -15,7 +15,8 @@ epochs = 3
 seed = 0
 {more}
 [workload]
-name = "logistic-mnist"
+name = "{workload}"
+{fields_of_workload}
 
 [strategy]
 name = "{strategy}"
@@ -40,6 +41,8 @@ def made(
     num_rows: int = 40,
     num_nodes: int = 1,
     more: str = "",
+    workload: str = "logistic-mnist",
+    fields_of_workload: str = "",
     **fields,
 ) -> StoredRun:
     """Write a run that took so many seconds, and read it back as a report does."""
@@ -47,7 +50,15 @@ def made(
     run = RunDir(folder / f"20261116-0000{number:02}-logistic-mnist-{strategy}-{number:06x}")
     run.path.mkdir(parents=True)
     run.spec.write_text(
-        SPEC.format(workers=num_workers, batch=batch, strategy=strategy, lr=lr, more=more)
+        SPEC.format(
+            workers=num_workers,
+            batch=batch,
+            strategy=strategy,
+            lr=lr,
+            more=more,
+            workload=workload,
+            fields_of_workload=fields_of_workload,
+        )
     )
     run.environment.write_text(json.dumps({"hostname": "a", "versions": {"python": "3"}}))
     steps = rows // batch // num_workers
@@ -55,7 +66,7 @@ def made(
         "run": str(run.path),
         "status": status,
         "reason": None if status == "finished" else "worker1: it broke",
-        "workload": "logistic-mnist",
+        "workload": workload,
         "strategy": strategy,
         "cluster": "local",
         "meaning": "as a test wants it",
@@ -126,6 +137,8 @@ def _write_rows(run: RunDir, result: Result, count: int) -> None:
             "load_s": 0.01,
             "compute_s": 0.05,
             "exchange_s": 0.03,
+            "sent_bytes": round(part * result.train_s * 1e6),
+            "received_bytes": round(part * result.train_s * 2e6),
             "loss_mean": 2.3 - 1.8 * part,
             "loss_min": 0.1,
             "loss_max": 2.5,

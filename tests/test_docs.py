@@ -210,7 +210,7 @@ def run_paceline(command: str, folder: Path) -> str:
         cwd=folder,
         capture_output=True,
         text=True,
-        timeout=60,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, f"{command}\n{done.stderr}"
@@ -332,7 +332,6 @@ def picture_lines() -> list[str]:
 class TestPython:
     with_python = sorted({block.document for block in BLOCKS if block.language == "python"})
 
-    @pytest.mark.timeout(60)
     @pytest.mark.parametrize("document", with_python, ids=name_of)
     def test_every_snippet_runs(self, document, tmp_path, monkeypatch):
         """One after the other: a later one may use what an earlier one made."""
