@@ -199,7 +199,7 @@ class SharedWorkerLink(WorkerLink):
         """Map the servers' arenas: they are sized before the start."""
         for index, name in enumerate(self._names):
             layout = _ServerLayout(self._place, self._chunks[index], index)
-            kept = _Kept(self._host.open(name), layout, self._chunks[index], self._place.replica)
+            kept = _Kept(self._host, name, layout, self._chunks[index], self._place.replica)
             self._servers.append(kept)
 
     def _answer(self, copied: list[int]) -> Answer:
@@ -258,8 +258,9 @@ class _Kept:
     """What a server keeps, as a worker sees it."""
 
     def __init__(
-        self, memory: mmap.mmap, layout: _ServerLayout, chunks: list[Chunk], replica: Replica
+        self, host: Host, name: str, layout: _ServerLayout, chunks: list[Chunk], replica: Replica
     ) -> None:
+        self._host, memory = host, host.open(name)
         first, parameters = chunks[0].start, layout.parameters_in(memory)
         self.num_chunks = len(chunks)
         self._table = narrow(layout.table_in(memory)) if layout.width else parameters
@@ -284,6 +285,8 @@ class _Kept:
             mine.copy_(theirs)
             if seen == changes[index] and not seen & 1:
                 return
+            # The server is in the middle of a change, and may have died or been stopped there.
+            self._host.check()
 
 
 @final
