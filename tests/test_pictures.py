@@ -1,9 +1,14 @@
 """Charts as files."""
 
+import os
 import shutil
+import subprocess
+import sys
 
 import pytest
 
+from paceline import linux
+from paceline.attempts import attempt
 from paceline.pictures import Drawer
 
 CHART = {
@@ -42,6 +47,32 @@ def test_text_is_not_cut_short_in_a_file(tmp_path):
         drawer.draw(chart, tmp_path, "long")
         drawer.finish()
     assert LONG in (tmp_path / "long.svg").read_text()
+
+
+def test_files_have_a_font_that_every_machine_has(tmp_path):
+    with Drawer() as drawer:
+        drawer.draw(CHART | {"config": {"font": "system-ui"}}, tmp_path, "one")
+        drawer.finish()
+    svg = (tmp_path / "one.svg").read_text()
+    assert "Liberation Sans" in svg
+    assert "system-ui" not in svg
+
+
+def test_the_machines_own_files_of_that_font_are_not_opened_for_every_letter(tmp_path):
+    if attempt(lambda: linux.hide([])):
+        pytest.skip("this kernel lets nobody have a mount namespace here")
+    font = tmp_path / ".fonts/LiberationSans-Regular.ttf"
+    font.parent.mkdir()
+    font.write_text("no font at all")
+    look = "from paceline import pictures; pictures._prefer_own_font(); "
+    look += f"print(len(open('{font}').read()))"
+    done = subprocess.run(
+        [sys.executable, "-c", look],
+        env=os.environ | {"HOME": str(tmp_path)},
+        check=True, capture_output=True, text=True, timeout=60,
+    )  # fmt: skip
+    assert done.stdout == "0\n"
+    assert font.read_text() == "no font at all"
 
 
 def test_a_chart_that_cannot_be_drawn_is_told_and_the_others_are_drawn(tmp_path):

@@ -7,15 +7,19 @@ import errno
 import os
 import platform
 import signal
+from collections.abc import Iterable
 from typing import Final, final
 
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG: Final = 1
 _PR_SET_TIMERSLACK: Final = 29
 _PR_SET_CHILD_SUBREAPER: Final = 36
+CLONE_NEWNS: Final = 0x00020000
 CLONE_NEWUSER: Final = 0x10000000
 CLONE_NEWPID: Final = 0x20000000
 CLONE_NEWNET: Final = 0x40000000
+_MS_BIND: Final = 0x1000
+_MS_PRIVATE_TREE: Final = 0x40000 | 0x4000
 # What glibc's mallopt can be told, and the largest of its blocks that is not mapped anew each time.
 _M_TRIM_THRESHOLD: Final = -1
 _M_TOP_PAD: Final = -2
@@ -46,7 +50,27 @@ def wake_promptly() -> None:
 
 def unshare(flags: int) -> None:
     """Move to new namespaces; raises `OSError` where the kernel does not allow it."""
-    if _LIBC.unshare(flags) != 0:
+    _succeed(_LIBC.unshare(flags))
+
+
+def hide(paths: Iterable[str]) -> None:
+    """Have files look empty to this process and those it starts, and to nobody else.
+
+    Raises `OSError` where the kernel does not allow it. Whoever is not root becomes it, inside.
+    """
+    try:
+        unshare(CLONE_NEWNS)
+    except PermissionError:
+        become_root_inside()
+        unshare(CLONE_NEWNS)
+    _succeed(_LIBC.mount(b"none", b"/", None, ctypes.c_ulong(_MS_PRIVATE_TREE), None))
+    for path in paths:
+        flags = ctypes.c_ulong(_MS_BIND)
+        _succeed(_LIBC.mount(b"/dev/null", os.fsencode(path), None, flags, None))
+
+
+def _succeed(result: int) -> None:
+    if result != 0:
         code = ctypes.get_errno()
         raise OSError(code, os.strerror(code))
 
@@ -66,9 +90,7 @@ def keep_freed_memory() -> None:
 
 def setns(descriptor: int, kind: int) -> None:
     """Move this thread to a namespace that a descriptor leads to."""
-    if _LIBC.setns(descriptor, kind) != 0:
-        code = ctypes.get_errno()
-        raise OSError(code, os.strerror(code))
+    _succeed(_LIBC.setns(descriptor, kind))
 
 
 def become_root_inside() -> None:
