@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -27,6 +26,8 @@ from typing import Any
 
 import polars
 from ratios import Ratio, alternate
+
+from paceline.measure.environment import steal_seconds
 
 NUM_BYTES = 100_000_000
 PAYLOAD = 1448 / 1514
@@ -55,17 +56,18 @@ def fill(strategy: str, workers: int, link: str, *options: str, steps: int = 10)
         words = ["--strategy", strategy, "--workers", str(workers), "--link", link, *options]
         words += ["--device", f"replay:{rates}", "--set", f"workload.bytes={NUM_BYTES}"]
         words += ["--worker-steps", str(steps), "--out", folder, "--set", "record.interval_s=1e-6"]
-        stolen = _stolen()
+        stolen_s = steal_seconds() or 0.0
         done = subprocess.run([*COMMAND, *words], check=False, capture_output=True, text=True)
         if done.returncode != 0:
             raise SystemExit(done.stderr)
+        taken_s = (steal_seconds() or 0.0) - stolen_s
         result = json.loads(done.stdout.splitlines()[-1])
         median_s = _median_step_s(Path(folder) / Path(result["run"]).name / "steps.parquet")
     by_median, by_mean = (_fill_of(result, each) for each in (median_s, result["train_s"] / steps))
     limited = ", host-limited" if result["host_limited"] else ""
     print(
         f"  {strategy}, {workers} x {link}: {by_median:.3f}; by the mean step {by_mean:.3f}, "
-        f"{_stolen() - stolen:.1f} s of processor taken by the machine's host{limited}",
+        f"{taken_s:.1f} s of processor taken by the machine's host{limited}",
         flush=True,
     )
     return by_median
@@ -76,11 +78,6 @@ def _median_step_s(path: Path) -> float:
     rows = polars.read_parquet(path).sort("time_s")
     steps = rows.select(polars.col("time_s").diff().over("seat").drop_nulls())
     return float(steps["time_s"].median())  # type: ignore[arg-type]
-
-
-def _stolen() -> float:
-    """Seconds that this machine's processors wanted to run and were not let."""
-    return int(Path("/proc/stat").read_text().split()[8]) / os.sysconf("SC_CLK_TCK")
 
 
 def _fill_of(result: dict[str, Any], step_s: float) -> float:
