@@ -92,7 +92,7 @@ def _specs(runs: Mapping[str, StoredRun]) -> list[Listing]:
 
 def _spec_text(run: StoredRun) -> str:
     try:
-        return run.folder.spec.read_text()
+        return run.folder.spec.read_text(encoding="utf-8")
     except OSError:
         return "# spec.toml cannot be read"
 

@@ -16,12 +16,13 @@ from statistics import median
 from typing import Any, Final, final
 
 from paceline import driver
-from paceline.errors import Interrupted, Problem, RunError, SpecError
+from paceline.errors import Interrupted, PacelineError, Problem, RunError, SpecError
 from paceline.progress import View
 from paceline.results import Result
 from paceline.spec import RunSpec, cluster_of
 from paceline.strategies import STRATEGIES
 from paceline.strategies.base import Strategy
+from paceline.workloads.data.sources.base import Progress
 
 DEFAULT_STRATEGIES: Final = ("single", "ps-async", "ps-sync", "ring")
 DEFAULT_WORKERS: Final = 2
@@ -38,31 +39,45 @@ def sides(
     table: Mapping[str, Any],
     strategies: Sequence[str] = DEFAULT_STRATEGIES,
     vary: Vary | None = None,
+    progress: Progress = lambda *_: None,
 ) -> list[RunSpec]:
     """Make the spec of every side: each strategy with each of the varied values, none twice.
 
     `table` is a spec as `RunSpec.from_table` takes it; fields of its strategy go to those
     strategies that have them. A strategy that cannot have several workers gets one. All problems
-    of all sides are told at once, and the data is looked at, before anything starts.
+    of all sides are told at once, and data and clusters are looked at, before anything starts;
+    `progress` hears of data that is made first.
     """
     vary = vary or {}
     _check(table, strategies, vary)
+    tables = (
+        _with(table, dict(zip(vary, values, strict=True))) for values in product(*vary.values())
+    )
+    asked = [(varied, name) for varied in tables for name in strategies]
+    made = _all_of(lambda each: RunSpec.from_table(_side(*each)), asked)
+    for spec in made:
+        if not spec.is_replayed:
+            spec.workload.prepare(progress)  # which does nothing where it is there
+    made = _all_of(_evaluated, made)
+    for spec in made:
+        spec.cluster.verify()
+    return made
+
+
+def _all_of(make: Callable[[Any], RunSpec], asked: Sequence[Any]) -> list[RunSpec]:
+    """Make a spec of each, none twice; raises with all problems of all."""
     made: list[RunSpec] = []
     problems: dict[str, Problem] = {}
-    for values in product(*vary.values()):
-        varied = _with(table, dict(zip(vary, values, strict=True)))
-        for name in strategies:
-            try:
-                spec = _evaluated(RunSpec.from_table(_side(varied, name)))
-            except SpecError as error:
-                problems |= {str(each): each for each in error.problems}
-            else:
-                if spec not in made:
-                    made.append(spec)
+    for each in asked:
+        try:
+            spec = make(each)
+        except SpecError as error:
+            problems |= {str(problem): problem for problem in error.problems}
+        else:
+            if spec not in made:
+                made.append(spec)
     if problems:
         raise SpecError(problems.values())
-    for spec in made:
-        spec.check_data()
     return made
 
 
@@ -145,9 +160,9 @@ class Contest:
         except (Interrupted, KeyboardInterrupt):
             self.interrupted = True
             return
-        except RunError as error:
+        except PacelineError as error:  # of this run: the others go on
             self.failures.append((spec, str(error)))
-            if error.result is not None:
+            if isinstance(error, RunError) and error.result is not None:
                 self.results.append((spec, error.result))
             return
         self.results.append((spec, result))
@@ -211,15 +226,16 @@ def _workers(strategy: Strategy, wanted: Any) -> Any:
 
 
 def _evaluated(spec: RunSpec) -> RunSpec:
-    """See to it that accuracy is looked at now and then, at the same rows for every strategy.
+    """Look at the data, and see to it that accuracy is looked at, at the same rows for everyone.
 
     Of a length in seconds nobody knows the steps before; replayed compute has no accuracy.
     """
+    order = spec.check_data()
     if spec.eval_every is not None or spec.is_replayed or spec.seconds:
         return spec
-    num_rows = spec.workload.num_rows()
+    num_rows = order.num_rows
     in_step = spec.strategy.equals_single or not spec.strategy.counts_steps
-    rows_each = spec.order_of(num_rows).batch * (spec.num_workers if in_step else 1)
+    rows_each = order.batch * (spec.num_workers if in_step else 1)
     steps = _num_steps(spec, num_rows, rows_each, in_step=in_step)
     twice_an_epoch = 2 * steps * rows_each // num_rows
     wanted = min(_MOST_EVALUATIONS, max(_FEWEST_EVALUATIONS, twice_an_epoch))

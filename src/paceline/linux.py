@@ -56,11 +56,14 @@ def unshare(flags: int) -> None:
 def hide(paths: Iterable[str]) -> None:
     """Have files look empty to this process and those it starts, and to nobody else.
 
-    Raises `OSError` where the kernel does not allow it. Whoever is not root becomes it, inside.
+    Raises `OSError` where the kernel does not allow it. Whoever is not root becomes it, inside; to
+    root that may not, a namespace of its own would close files of others that it may change.
     """
     try:
         unshare(CLONE_NEWNS)
     except PermissionError:
+        if os.geteuid() == 0:
+            raise
         become_root_inside()
         unshare(CLONE_NEWNS)
     _succeed(_LIBC.mount(b"none", b"/", None, ctypes.c_ulong(_MS_PRIVATE_TREE), None))

@@ -228,7 +228,7 @@ def written_beside(path: Path, write: Callable[[Path], object]) -> None:
 
 def write_atomically(path: Path, text: str) -> None:
     """Write a text whole or not at all."""
-    written_beside(path, lambda beside: beside.write_text(text))
+    written_beside(path, lambda beside: beside.write_text(text, encoding="utf-8"))
 
 
 def all_runs(out: Path) -> Iterator[RunDir]:

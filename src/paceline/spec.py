@@ -284,7 +284,7 @@ class RunSpec(Description):
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a spec's TOML file as plain values."""
     try:
-        return tomllib.loads(path.read_text())
+        return tomllib.loads(path.read_text(encoding="utf-8"))
     except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
         raise SpecError([Problem("spec", str(path), f"cannot be read: {error}")]) from error
 

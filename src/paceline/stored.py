@@ -54,7 +54,7 @@ class StoredRun:
     def spec(self) -> dict[str, Any]:
         """What was asked for, as plain tables; empty where that cannot be read."""
         try:
-            return tomllib.loads(self.folder.spec.read_text())
+            return tomllib.loads(self.folder.spec.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
 

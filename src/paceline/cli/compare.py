@@ -91,12 +91,15 @@ def _compare(  # noqa: PLR0917 - each is an option on the command line
     ] = False,
 ) -> None:
     from paceline import compare
-    from paceline.cli.standing import following
+    from paceline.cli.standing import following, preparing
 
     if lr_scaling is not None:
         put(table, "optimizer.lr_scaling", lr_scaling)
     varied = _varied(vary or [])
-    sides = compare.sides(table, _strategies(strategies, varied), varied)
+    with preparing() as progress:
+        sides = compare.sides(table, _strategies(strategies, varied), varied, progress)
+    if tune_lr:
+        _check_tunable(sides)
     folder = to or REPORTS / _name(sides[0])
     _make(folder)
     total = len(sides) * (len(compare.GRID) + repeat - 1 if tune_lr else repeat)
@@ -118,6 +121,13 @@ def _compare(  # noqa: PLR0917 - each is an option on the command line
 
 
 compare = joined(spec_options, _compare, without=("strategy",))
+
+
+def _check_tunable(sides: list[RunSpec]) -> None:
+    devices = dict.fromkeys(side.device for side in sides if side.is_replayed)
+    if devices:
+        reason = "nothing is learnt on a replayed device, so no learning rate is best"
+        raise SpecError([Problem("--tune-lr", ", ".join(devices), reason)])
 
 
 def _make(folder: Path) -> None:
@@ -160,16 +170,18 @@ def _varied(settings: list[str]) -> dict[str, list[object]]:
 
 
 def _tune(contest: Contest, sides: list[RunSpec]) -> list[RunSpec]:
-    """Run every side with every learning rate of the grid; returns each at its best."""
-    from paceline.compare import best_tuned, tunings
+    """Run every side with every learning rate of the grid; returns each at its best.
+
+    A side of which no run learnt anything stands at the rate that was asked for.
+    """
+    from paceline.compare import GRID, best_tuned, tunings
 
     grid = {number: tunings(side) for number, side in enumerate(sides)}
     contest.run([spec for turn in zip(*grid.values(), strict=True) for spec in turn])
     chosen = []
     for tried in grid.values():
         best = best_tuned([(spec, result) for spec, result in contest.results if spec in tried])
-        if best is not None:
-            chosen.append(best)
+        chosen.append(best or tried[GRID.index(1.0)])
     return chosen
 
 
@@ -194,29 +206,40 @@ def _page(contest: Contest, chosen: list[RunSpec], *, tuned: bool) -> Page:
 
 
 def _notes(contest: Contest, chosen: list[RunSpec], *, tuned: bool) -> list[str]:
-    first = chosen[0] if chosen else contest.results[0][0]
-    same = f"All sides see the same rows in the same order (seed {first.seed})"
-    notes = [f"{same} and start from the same parameters. They ran in turns."]
-    assert first.optimizer is not None
-    if tuned:
-        notes.append(
-            "The learning rate was tuned: each side stands at the best of the grid below, by the "
-            "time to the target, or without one by the loss on the test rows."
-        )
-    elif first.optimizer.lr_scaling == "linear":
-        notes.append(
-            f"The learning rate is {first.optimizer.lr:g} times the number of workers "
-            "(--lr-scaling linear)."
-        )
+    seeds = sorted({each.seed for each in chosen})
+    if len(seeds) == 1:
+        same = f"All sides see the same rows in the same order (seed {seeds[0]})"
+        notes = [f"{same} and start from the same parameters. They ran in turns."]
     else:
-        notes.append(
-            f"One learning rate for all, {first.optimizer.lr:g} (--lr-scaling none). "
-            "Strategies that work in step see N times the batch, and make fewer updates."
-        )
+        told = ", ".join(map(str, seeds))
+        notes = [f"Rows and first parameters are drawn by seeds {told}. The sides ran in turns."]
+    notes.append(_TUNED if tuned else _rate_note(chosen))
     if contest.interrupted:
         missing = contest.total - len(contest.results)
         notes.append(f"Stopped by the user: {missing} of {contest.total} runs were not made.")
     return notes
+
+
+_TUNED = (
+    "The learning rate was tuned: each side stands at the best of the grid below, by the time to "
+    "the target, or without one by the loss on the test rows."
+)
+
+
+def _rate_note(chosen: list[RunSpec]) -> str:
+    """Say which learning rate was used: one for all favours some."""
+    optimizers = [each.optimizer for each in chosen if each.optimizer is not None]
+    rates = sorted({each.lr for each in optimizers})
+    scalings = sorted({each.lr_scaling for each in optimizers})
+    told = ", ".join(f"{each:g}" for each in rates)
+    if scalings == ["linear"]:
+        return f"The learning rate is {told} times the number of workers (--lr-scaling linear)."
+    if scalings == ["none"] and len(rates) == 1:
+        return (
+            f"One learning rate for all, {told} (--lr-scaling none). "
+            "Strategies that work in step see N times the batch, and make fewer updates."
+        )
+    return f"Learning rates {told}, scaled with the workers: {', '.join(scalings)}, side by side."
 
 
 def _tried(contest: Contest, chosen: list[RunSpec]) -> Table:

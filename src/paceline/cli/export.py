@@ -41,12 +41,23 @@ def export(
     Tables have a column `run`, so that the rows of several runs stay apart.
     """
     stored = found(runs, out)
+    _refuse_runs([to / run.name for run in stored] if format_ == "tensorboard" else [to])
     try:
         written = _WRITERS[format_](stored, to)
     except OSError as error:
         raise StoreError(f"nothing can be written in {to}: {error.strerror or error}") from error
     for path in written:
         typer.echo(path)
+
+
+def _refuse_runs(folders: list[Path]) -> None:
+    """Keep out of runs: files of the same names are theirs, and a run is never changed."""
+    from paceline.runs import RunDir
+
+    for folder in folders:
+        for each in (folder.resolve(), *folder.resolve().parents):
+            if RunDir(each).spec.is_file() or RunDir(each).is_sealed:
+                raise StoreError(f"nothing is written in {folder}: {each} is a run; --to another")
 
 
 def _tables(format_: str, stored: list[StoredRun], to: Path) -> list[Path]:

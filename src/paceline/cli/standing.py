@@ -32,6 +32,19 @@ def following() -> Iterator[Callable[[Standing], None]]:
         yield lambda standing: live.update(_panel(standing))
 
 
+@contextlib.contextmanager
+def preparing() -> Iterator[Callable[[str, int, int], None]]:
+    """Give a function to call while data is made, before there is anything to compare."""
+    console = wide_console(stderr=True)
+    if not console.is_terminal:
+        yield lambda *_: None
+        return
+    with Live(console=console, refresh_per_second=8, transient=True) as live:
+        yield lambda message, done, total: live.update(
+            Text(f"{message} · {100 * done / max(1, total):.0f} %")
+        )
+
+
 class _Lines:
     """A line when a run begins."""
 

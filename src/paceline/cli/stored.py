@@ -100,7 +100,7 @@ def show(  # noqa: PLR0917 - each is an option on the command line
         return
     print_result(result)
     _print_evaluations(found)
-    typer.echo(f"\n{found.spec.read_text()}")
+    typer.echo(f"\n{found.spec.read_text(encoding='utf-8')}")
 
 
 def _workload(name: str, settings: list[str]) -> Workload:

@@ -92,14 +92,12 @@ def _carry_out(name: str, variant: Variant, settings: list[str], out: Path) -> N
     from paceline.studies.executor import carry_out
     from paceline.studies.finding import place
     from paceline.studies.folder import StudyDir
-    from paceline.studies.grid import Grid, flat
+    from paceline.studies.grid import Grid
     from paceline.studies.here import settle
 
     studies.load(name)
     grid = Grid.read(name)
-    over = spec_table("", {}, settings)
-    del over["workload"]["name"]
-    fields = flat(over)
+    fields = _settings(settings)
     runs = settle(grid.plan(variant, fields))
     folder = StudyDir(place(out, name, variant))
     _introduce(grid, variant)
@@ -119,14 +117,28 @@ def _carry_out(name: str, variant: Variant, settings: list[str], out: Path) -> N
         raise typer.Exit(1)
 
 
+def _settings(settings: list[str]) -> dict[str, Any]:
+    """Read what is set in every run, by dotted names. Which workloads it has is the study's own."""
+    from paceline.studies.grid import flat
+
+    over = spec_table("", {}, settings)
+    workload = over.pop("workload")
+    name = workload.pop("name", "") if isinstance(workload, dict) else workload
+    if name:
+        raise SpecError([Problem("workload", name, "a study has workloads of its own")])
+    return flat({**over, "workload": workload})
+
+
 def report_again(path: Path, to: Path | None, title: str | None) -> None:
     """Write the page of a study's folder from what is finished, whether all of it is or not."""
+    from paceline import studies
     from paceline.studies.executor import gathered
     from paceline.studies.folder import StudyDir
     from paceline.studies.grid import Grid
 
     folder = StudyDir(path)
     name, variant, fields = folder.noted()
+    studies.load(name)  # says so where it is none of ours
     plans = Grid.read(name).plan(variant, fields)
     _show(name, variant, gathered(plans, folder), path, to=to, title=title)
 
@@ -163,6 +175,7 @@ def _introduce(grid: Grid, variant: Variant) -> None:
 
 
 def _print_claims(claims: list[Claim]) -> None:
+    from rich.markup import escape
     from rich.table import Table
 
     from paceline.cli.tables import wide_console
@@ -174,7 +187,7 @@ def _print_claims(claims: list[Claim]) -> None:
     for claim in claims:
         told = claim.reason if claim.measured == "-" else claim.measured
         colour = colours[claim.judgement]
-        table.add_row(claim.key, f"[{colour}]{claim.judgement}[/]", told)
+        table.add_row(claim.key, f"[{colour}]{claim.judgement}[/]", escape(told))
     wide_console().print(table)
 
 

@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
+
+from paceline.errors import StoreError
 
 if TYPE_CHECKING:
     from paceline.results import Result
@@ -35,7 +38,7 @@ def write_chrome_trace(run: RunDir, result: Result, target: Path) -> None:
     if result.verdict is not None:
         told["verdict"] = result.verdict.sentence
     trace = {"traceEvents": events, "displayTimeUnit": "ms", "otherData": told}
-    write_atomically(target, json.dumps(trace))
+    write_atomically(target, json.dumps(trace, allow_nan=False))
 
 
 def _events(run: RunDir, result: Result) -> Iterator[Event]:
@@ -64,7 +67,10 @@ def _events(run: RunDir, result: Result) -> Iterator[Event]:
 def _read(path: Path) -> list[Row]:
     import polars
 
-    return polars.read_parquet(path).to_dicts() if path.exists() else []
+    try:
+        return polars.read_parquet(path).to_dicts() if path.exists() else []
+    except polars.exceptions.PolarsError as error:
+        raise StoreError(f"{path} cannot be read: {error}") from error
 
 
 def _grouped(path: Path, key: str) -> Iterator[tuple[str, list[Row]]]:
@@ -79,7 +85,7 @@ def _worker_events(pid: int, rows: list[Row]) -> Iterator[Event]:
     for row in rows:
         phases = {name.removesuffix("_s"): row[name] for name in _PHASES}
         began_s = max(ended_s, row["time_s"] - max(sum(phases.values()), 1e-6))
-        about = {"loss": row["loss_mean"], "global_steps": row["global_steps"], **phases}
+        about = {"loss": _finite(row["loss_mean"]), "global_steps": row["global_steps"], **phases}
         yield _slice(pid, _steps(row["count"]), began_s, row["time_s"] - began_s, about)
         at_s = began_s
         for name, seconds in phases.items():
@@ -87,6 +93,11 @@ def _worker_events(pid: int, rows: list[Row]) -> Iterator[Event]:
             yield _slice(pid, name, at_s, shown_s, {"seconds": seconds})
             at_s += shown_s
         ended_s = row["time_s"]
+
+
+def _finite(value: float | None) -> float | None:
+    """JSON has no word for what is no number."""
+    return value if value is not None and math.isfinite(value) else None
 
 
 def _steps(count: int) -> str:
@@ -158,4 +169,5 @@ def _counter(pid: int, title: str, time_s: float, value: float) -> Event:
 
 def _moment(pid: int, name: str, row: Row) -> Event:
     ts = row["time_s"] * 1e6
-    return {"ph": "i", "name": name, "pid": pid, "tid": 0, "ts": ts, "s": "g", "args": row}
+    about = {key: _finite(value) for key, value in row.items()}
+    return {"ph": "i", "name": name, "pid": pid, "tid": 0, "ts": ts, "s": "g", "args": about}

@@ -35,9 +35,11 @@ def conclude(sides: Sequence[Side]) -> tuple[str, ...]:
 
 def _of_group(group: Group, *, is_one_of: int) -> list[str]:
     finished = group.finished
+    stick = group.stick
     said = [
-        *_fastest(finished, group.stick),
-        *_best_variants(finished, group.stick),
+        *([f"No side got {stick.missed}."] if stick.missed else []),
+        *_fastest(finished, stick),
+        *_best_variants(finished, stick),
         *_against_one(finished),
         *_accuracies(finished),
     ]

@@ -26,6 +26,8 @@ class Yardstick:
     words: str
     """As in `ring is fastest to 90 % accuracy`."""
     accuracy: float | None = None
+    missed: str = ""
+    """The target that was given, as in `to 95 % accuracy`, where nobody got there."""
 
     @property
     def less_is_better(self) -> bool:
@@ -76,21 +78,24 @@ def groups_of(sides: Sequence[Side]) -> list[Group]:
 def yardstick(sides: Sequence[Side]) -> Yardstick:
     """Choose by what to compare: a target all had, else an accuracy, else rows, else a rate.
 
-    All of the sides have to be comparable.
+    All of the sides have to be comparable. A target that nobody reached tells nothing.
     """
     runs = [run for side in sides for run in side.finished]
     targets = {run.result.target for run in runs}
+    missed = ""
     if len(targets) == 1 and None not in targets:
-        (target,) = targets
-        return Yardstick(kind="target", words=f"to {_target_words(str(target))}")
+        words = f"to {_target_words(str(*targets))}"
+        if any(run.result.seconds_to_target is not None for run in runs):
+            return Yardstick(kind="target", words=words)
+        missed = words
     accuracy = common_accuracy(sides)
     if accuracy is not None:
         words = f"to {100 * accuracy:.0f} % accuracy"
-        return Yardstick(kind="accuracy", words=words, accuracy=accuracy)
+        return Yardstick(kind="accuracy", words=words, accuracy=accuracy, missed=missed)
     rows = [run.result.samples for run in runs]
     if rows and max(rows) <= (1 + _SAME) * min(rows):
-        return Yardstick(kind="rows", words=f"through {max(rows):,} rows")
-    return Yardstick(kind="rate", words="by rows a second")
+        return Yardstick(kind="rows", words=f"through {max(rows):,} rows", missed=missed)
+    return Yardstick(kind="rate", words="by rows a second", missed=missed)
 
 
 def common_accuracy(sides: Sequence[Side]) -> float | None:

@@ -63,10 +63,13 @@ def _nodes(sides: Sequence[Side], gallery: Gallery) -> Section:
         exchanged = gallery.exchanged()
         figures += [exchanged] if exchanged else []
         instead = " What workers exchanged is shown in its place, as they count it."
-        text.append(
-            f"There is no network over time: nodes of {clusters} have no link."
-            f"{instead if exchanged else ''}"
+        nodes = (node for side in sides for run in side.runs for node in run.result.nodes)
+        why = (
+            "nothing was sent, or too little time for samples"
+            if any(node.link_bits_per_s for node in nodes)
+            else f"nodes of {clusters} have no link"
         )
+        text.append(f"There is no network over time: {why}.{instead if exchanged else ''}")
     made = (node_tables.nodes, node_tables.traffic, node_tables.pairs, node_tables.processes)
     shown = (table(sides, gallery.labels) for table in made)
     return _section("What each node used", text, *figures, *shown)

@@ -27,7 +27,7 @@ def comparison(
     columns = [
         SIDE,
         Column(name="workers", label="workers", form=","),
-        *(_repeated(each) for each in (*times, *_MEASURED)),
+        *(_repeated(_fine_enough(each, rows)) for each in (*times, *_MEASURED)),
         Column(name="verdict", label="verdict"),
         Column(name="runs", label="runs"),
         Column(name="label", label="how computed"),
@@ -45,10 +45,14 @@ _NOTE = (
     "Speed-up is rows a second against one worker of the same workload and device. Busiest node: "
     "bytes sent and received by the node, or else the seat, with the most. A dash: not known."
 )
-_MEASURED = (
-    Column(name="train_s", label="training", unit="s", form=".2f"),
+_RATES = (
     Column(name="steps_per_s", label="steps/s", form=",.0f"),
     Column(name="samples_per_s", label="rows/s", form=",.0f"),
+)
+_SLOW = 20
+_MEASURED = (
+    Column(name="train_s", label="training", unit="s", form=".2f"),
+    *_RATES,
     Column(name="speed_up", label="speed-up", unit="times", form=".2f"),
     Column(name="final_loss", label="final loss", form=".4f"),
     Column(name="accuracy", label="accuracy", unit="%", form=".2f", scale=100),
@@ -65,6 +69,14 @@ def _time_columns(groups: Sequence[Group]) -> list[Column]:
         Column(name=f"time_{number}_s" if number else "time_s", label=each, unit="s", form=".2f")
         for number, each in enumerate(words)
     ]
+
+
+def _fine_enough(column: Column, rows: Sequence[dict[str, Any]]) -> Column:
+    """Write a rate in hundredths where whole numbers would leave little of it, or nothing."""
+    if column not in _RATES:
+        return column
+    known = [row[column.name] for row in rows if row[column.name] is not None]
+    return replace(column, form=",.2f") if known and min(known) < _SLOW else column
 
 
 def _repeated(column: Column) -> Column:

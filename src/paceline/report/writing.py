@@ -55,9 +55,9 @@ def _write_texts(page: Page, folder: Path) -> None:
 
 def _write_data(figure: Figure, folder: Path) -> None:
     """A figure's own numbers, for who wants to draw it otherwise."""
-    (folder / f"{figure.name}.csv").write_text(texts.csv(figure.table))
+    (folder / f"{figure.name}.csv").write_text(texts.csv(figure.table), encoding="utf-8")
 
 
 def _write_table(table: Table, folder: Path) -> None:
     for suffix, text in (("csv", texts.csv), ("md", texts.markdown), ("tex", texts.latex)):
-        (folder / f"{table.name}.{suffix}").write_text(text(table))
+        (folder / f"{table.name}.{suffix}").write_text(text(table), encoding="utf-8")

@@ -158,8 +158,8 @@ def _so_far(evidence: Evidence) -> list[str]:
 
 
 def _is_host_limited(run: StoredRun) -> bool:
-    verdict = run.result.verdict
-    return verdict is not None and verdict.kind == "host-limited"
+    verdict = run.result.verdict  # of which very short runs have none
+    return run.result.host_limited or (verdict is not None and verdict.kind == "host-limited")
 
 
 def _runs(evidence: Evidence) -> Listing:

@@ -80,7 +80,7 @@ class StudyDir:
         try:
             told = json.loads(self._note.read_text())
             return told["study"], told["variant"], told["set"]
-        except (OSError, ValueError, KeyError) as error:
+        except (OSError, ValueError, KeyError, TypeError) as error:
             raise StoreError(f"{self._note} cannot be read: {error}") from error
 
     @contextlib.contextmanager

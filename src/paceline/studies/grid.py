@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Any, Final, Literal, Self, final
 
+from paceline.errors import Problem, SpecError
+
 Variant = Literal["quick", "full"]
 Fields = Mapping[str, Any]
 
@@ -72,7 +74,9 @@ class Grid:
     @classmethod
     def read(cls, name: str) -> Self:
         """Read the file of a study that ships with us."""
-        text = resources.files("paceline.studies").joinpath(f"{name}.toml").read_text()
+        text = (
+            resources.files("paceline.studies").joinpath(f"{name}.toml").read_text(encoding="utf-8")
+        )
         return cls.parse(name, text)
 
     @classmethod
@@ -117,6 +121,7 @@ class Grid:
         fixed = joined(self.common, flat(general), flat(block.get("set", {})))
         fixed = joined(fixed, flat(own.get("set", {})))
         each = flat(block.get("each", {})) | flat(own.get("each", {}))
+        _refuse_varied(over, each)
         num_seeds = own.get("seeds", block.get("seeds", 1))
         for values in itertools.product(*each.values()):
             varied = dict(zip(each, values, strict=True))
@@ -131,6 +136,17 @@ class Grid:
                     fields=fields,
                     needs=block.get("needs"),
                 )
+
+
+def _refuse_varied(over: Fields, each: Fields) -> None:
+    """What is varied cannot be set: rows that say otherwise would all be of one value."""
+    problems = [
+        Problem(field, value, "this study varies it, and its tables and claims are by its values")
+        for field, value in over.items()
+        if field in each or field == "seed"
+    ]
+    if problems:
+        raise SpecError(problems)
 
 
 def joined(*tables: Fields) -> dict[str, Any]:
