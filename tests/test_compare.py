@@ -1,13 +1,16 @@
 """Which sides a comparison has: the same rows for all, each once, at its own best."""
 
 import dataclasses
+from pathlib import Path
 
 import pytest
 
+from paceline import driver
 from paceline.clusters.emulated.describe import Emulated
-from paceline.compare import GRID, best_tuned, sides, tunings
-from paceline.errors import SpecError
+from paceline.compare import GRID, Contest, best_tuned, sides, tunings
+from paceline.errors import DataError, SpecError, StoreError
 from paceline.results import Result
+from paceline.testing import Moons
 
 TABLE = {"workload": {"name": "logistic-mnist", "subset": "tenth"}, "num_workers": 3, "epochs": 10}
 
@@ -148,3 +151,51 @@ class TestTuning:
     def test_of_failures_none_is_best(self):
         (side,) = sides(TABLE, ["ring"])
         assert best_tuned([(side, result(status="failed", test_loss=0.1))]) is None
+
+
+class Made(Moons):
+    """Its rows are there only once they were made."""
+
+    def prepare(self, progress):
+        progress("making rows", 1, 1)
+        Path("made").touch()
+
+    def data(self, part, dtype):
+        if not Path("made").exists():
+            raise DataError("no such file")
+        return super().data(part, dtype)
+
+
+class TestBeforeAnythingStarts:
+    def test_data_that_is_made_once_is_made_first(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        told = []
+        table = {"workload": Made(), "cluster": "inline", "epochs": 1, "batch": 8}
+        made = sides(table, ["single", "ring"], progress=lambda *each: told.append(each))
+        assert len(made) == 2
+        assert told[0] == ("making rows", 1, 1)
+
+    def test_data_that_cannot_be_read_is_a_message(self):
+        class Broken(Moons):
+            def num_rows(self):
+                raise ValueError("no such column")
+
+        with pytest.raises(SpecError, match="its data cannot be read: ValueError: no such column"):
+            sides({"workload": Broken(), "cluster": "inline", "epochs": 1, "batch": 8}, ["single"])
+
+
+def test_a_run_that_cannot_be_started_ends_no_contest(tmp_path, monkeypatch):
+    table = {"workload": Moons(), "cluster": "inline", "worker_steps": 3, "batch": 8}
+    made = sides(table, ["single", "ring"])
+    carry_out = driver.run
+
+    def full_at_first(spec, **options):
+        if spec is made[0]:
+            raise StoreError("the disk is full")
+        return carry_out(spec, **options)
+
+    monkeypatch.setattr(driver, "run", full_at_first)
+    contest = Contest(total=2, out=tmp_path)
+    contest.run(made)
+    assert [reason for _, reason in contest.failures] == ["the disk is full"]
+    assert [result.status for _, result in contest.results] == ["finished"]

@@ -14,9 +14,11 @@ import torch
 from safetensors.torch import load_file
 
 import paceline
+from paceline import driver
 from paceline.clusters.inline import Inline
 from paceline.clusters.local import Local
 from paceline.errors import SeatFailed, SpecError
+from paceline.measure.environment import usable_cores
 from paceline.optim import Sgd
 from paceline.results import Result
 from paceline.runs import RunDir
@@ -383,3 +385,11 @@ def test_a_reached_target_is_evaluated_once(tmp_path):
     result = paceline.run(spec, out=tmp_path)
     evaluations = polars.read_parquet(run_dir_of(result).evaluations)
     assert evaluations["progress"].to_list() == [7] == [result.global_steps]
+
+
+@pytest.mark.parametrize(("asked", "are_capped"), [(1e6, True), (1e-3, False), (None, True)])
+def test_a_node_has_no_more_cores_than_there_are(asked, are_capped):
+    cluster = {"name": "emulated"} if asked is None else {"name": "emulated", "cpus": asked}
+    spec = paceline.RunSpec.from_table({"workload": "synthetic", "cluster": cluster})
+    cores = driver._num_cores(spec, ["node0"], are_capped=are_capped)
+    assert cores == {"node0": usable_cores()}

@@ -12,7 +12,7 @@ from paceline import linux
 from paceline.attempts import attempt
 
 NOBODY = 65534
-# Who gives up being root may not change its own /proc files before it says that it may be looked at.
+# Who gives up being root may not change its own /proc files unless it lets itself be looked at.
 HIDE = """
 import ctypes, os, sys
 from pathlib import Path

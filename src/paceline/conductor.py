@@ -90,6 +90,7 @@ class Conductor:
         self._then: Callable[[], None] = lambda: None
         self._deadline_s = math.inf
         self._interrupted = False
+        self._leaves_early = False
         self.failed_seat: str | None = None
 
     @property
@@ -349,12 +350,24 @@ class Conductor:
 
     def _fail(self, name: str, reason: str) -> None:
         """The first failure is the cause; the others are told of it and leave."""
-        if self.failed_seat is not None or self._interrupted:
+        if self.failed_seat is not None:
+            return
+        if self._interrupted:
+            self._leave_early(name, reason)
             return
         self.failed_seat = name
         self._outcome.status, self._outcome.reason = "failed", f"{name}: {reason}"
         self._tell_all("abort", reason=f"{name} failed: {reason}")
         self._deadline_s = time.monotonic() + _GRACE_S
+
+    def _leave_early(self, name: str, reason: str) -> None:
+        """A seat fails while the others end their step: they would wait for it in vain."""
+        if self._leaves_early:
+            return
+        self._leaves_early = True
+        self._warn(f"{name} failed while the run was stopped: {reason}")
+        self._tell_all("abort", reason=f"{name} failed: {reason}")
+        self._deadline_s = min(self._deadline_s, time.monotonic() + _GRACE_S)
 
     def _enter(self, phase: Phase, **fields: float) -> None:
         self._phase = phase

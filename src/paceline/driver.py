@@ -5,11 +5,12 @@ Read this file first, then `worker.py`: together they are the story of a run.
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import secrets
 import shutil
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
@@ -78,6 +79,9 @@ def run(spec: RunSpec, *, out: Path | str = DEFAULT_OUT, watch: Watch | None = N
     finally:
         if stolen_s is not None:
             outcome.steal_s = (steal_seconds() or stolen_s) - stolen_s
+        if not outcome.is_capped:
+            cores = _num_cores(spec, facts.seats, are_capped=False)
+            facts = dataclasses.replace(facts, num_cores=cores)
         result = _seal(run_dir, facts, outcome)
         run_dir.let_go()
     if failure is not None:
@@ -152,6 +156,7 @@ def _carry_out(
     finally:
         if crew is not None:
             outcome.warnings += [text for text in crew.warnings if text not in outcome.warnings]
+            outcome.is_capped = crew.is_capped
             crew.end()
 
 
@@ -217,7 +222,7 @@ def _facts(spec: RunSpec, order: Order) -> Facts:
         seed=spec.seed,
         target=" and ".join(wanted) or None,
         seats=seats,
-        num_cores={node: spec.cluster.cores_of(node) or usable_cores() or 1.0 for node in seats},
+        num_cores=_num_cores(spec, seats),
         tensorboard=spec.record.tensorboard,
         flows=_flows(spec),
         compute="replayed" if spec.is_replayed else "real",
@@ -225,6 +230,13 @@ def _facts(spec: RunSpec, order: Order) -> Facts:
         dilation=spec.dilation,
         notes=_notes(spec, order),
     )
+
+
+def _num_cores(spec: RunSpec, nodes: Iterable[str], *, are_capped: bool = True) -> dict[str, float]:
+    """How many cores each node may use: no more than there are."""
+    there = usable_cores() or 1.0
+    asked = {node: spec.cluster.cores_of(node) if are_capped else None for node in nodes}
+    return {node: min(cores or there, there) for node, cores in asked.items()}
 
 
 def _notes(spec: RunSpec, order: Order) -> list[str]:

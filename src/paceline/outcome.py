@@ -52,6 +52,8 @@ class Outcome:
     steal_s: float | None = None
     links: dict[str, Row] = field(default_factory=dict)
     """What each node's link was asked to carry, and did."""
+    is_capped: bool = True
+    """Whether nodes had no more processor than was asked for."""
     host_cpu_percent: float | None = None
     disk_busy_percent: dict[str, float] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)

@@ -228,7 +228,9 @@ class Worker:
         finally:
             self.recorder.close()
             self.member.close()
-            self.place.close()
+        # Not after a failure: a thread of the member's may still use the channel, which ends with
+        # the process, and the driver must hear first what went wrong.
+        self.place.close()
 
     def _train_to_its_end(self) -> None:
         try:

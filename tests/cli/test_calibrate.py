@@ -1,5 +1,9 @@
 """`paceline calibrate`, and a run that replays what it wrote."""
 
+import os
+
+import pytest
+
 from tests.commands import last_json, paceline
 
 
@@ -36,3 +40,20 @@ def test_a_folder_that_is_not_there_is_told_before_anything_is_measured(tmp_path
     done = paceline("calibrate", "synthetic", "--out", "nowhere/mine.toml", cwd=tmp_path)
     assert done.returncode == 2
     assert "nowhere" in done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_folder_that_is_closed_is_told_before_anything_is_measured(tmp_path):
+    tmp_path.chmod(0o500)
+    done = paceline("calibrate", "synthetic", "--out", "mine.toml", cwd=tmp_path)
+    assert done.returncode == 2
+    assert "cannot be written in" in done.stderr
+
+
+def test_a_disk_that_is_full_is_told(tmp_path):
+    done = paceline(
+        "calibrate", "synthetic", "--repeat", 1, cwd=tmp_path,
+        prefix=("sh", "-c", 'ulimit -f 0; exec "$@"', "sh"),
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "synthetic.rates.toml cannot be written: File too large" in done.stderr

@@ -151,6 +151,10 @@ class TestCompare:
                 "--vary = 'strategy=ring,single': --strategies solo is given too",
             ),
             (["--set", "strategy.nothing=1"], "strategy.nothing = 1: none of single, ps-async"),
+            (
+                ["--tune-lr", "--device", "replay:k80", "--set", "workload.name=alexnet-cifar10"],
+                "--tune-lr = 'replay:k80': nothing is learnt",
+            ),
         ],
     )
     def test_what_is_wrong_is_told_before_anything_starts(
@@ -229,3 +233,12 @@ class TestExport:
         called("export", "runs", "--format", "tensorboard", "--to", "tb")
         assert len(capsys.readouterr().out.split()) == 6
         assert len(list(Path("tb").glob("*/evaluation/events.*"))) == 6
+
+    @pytest.mark.parametrize("format_", ["csv", "parquet", "tensorboard"])
+    def test_a_run_is_never_written_into(self, format_):
+        (run, *_) = sorted(Path("runs").iterdir())
+        before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
+        to = run.parent if format_ == "tensorboard" else run
+        with pytest.raises(StoreError, match="is a run; --to another"):
+            called("export", run, "--format", format_, "--to", to)
+        assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == before

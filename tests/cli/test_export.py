@@ -4,10 +4,12 @@ import itertools
 import json
 import re
 
+import polars
 import pytest
 
 from paceline.testing.workloads import Moons
 from tests.commands import paceline
+from tests.made_runs import made
 
 MOONS = f"{Moons.__module__}:Moons"
 
@@ -31,6 +33,16 @@ def events(cwd):
 
 def is_name(event) -> bool:
     return event["name"] == "process_name"
+
+
+def test_a_loss_that_is_no_number_is_no_number_in_a_trace_either(tmp_path):
+    run = made(tmp_path / "runs")
+    run.steps.with_columns(loss_mean=polars.lit(float("nan"))).write_parquet(run.folder.steps)
+    done = paceline("export", run.folder.path, "--format", "chrome-trace", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (path,) = (tmp_path / "export").glob("*.trace.json")
+    trace = json.loads(path.read_text(), parse_constant=pytest.fail)
+    assert any(event.get("args", {}).get("loss", 0) is None for event in trace["traceEvents"])
 
 
 class TestProfile:

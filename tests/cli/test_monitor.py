@@ -84,3 +84,9 @@ def test_being_asked_to_end_is_passed_on(tmp_path):
 
 def test_a_job_that_is_killed_ends_as_a_shell_says_it(tmp_path):
     assert paceline("monitor", "sh", "-c", "kill -9 $$", cwd=tmp_path).returncode == 137
+
+
+def test_what_nohup_ignores_stays_ignored_by_the_job_too(tmp_path):
+    script = "kill -HUP $$; kill -HUP $PPID; sleep 0.3; echo alive"
+    done = paceline("monitor", "sh", "-c", script, cwd=tmp_path, prefix=("nohup",))
+    assert (done.returncode, done.stdout) == (0, "alive\n")

@@ -164,6 +164,14 @@ WRONG = {
         ["run", "logistic-mnist", "--data-dir", "nowhere", "--set", "workload.subset=full"],
         ["paceline data get mnist"],
     ),
+    "one value for all and one for some": (
+        ["run", "synthetic", "--set", "cluster.cpus=0.5", "cluster.cpus.node2=0.25"],
+        ["cluster.cpus.node2 = 0.25: cpus = 0.5 is given too"],
+    ),
+    "one value for some and one for all": (
+        ["run", "synthetic", "--set", "cluster.cpus.node2=0.25", "cluster.cpus=0.5"],
+        ["cluster.cpus = 0.5: node2 of it are given too"],
+    ),
     "no spec file": (["run", "nothing.toml"], ["nothing.toml"]),
     "unwritable out folder": (["run", "synthetic", "--out", "/proc/nowhere"], ["/proc/nowhere"]),
 }

@@ -37,6 +37,10 @@ def test_ls_names_every_study_and_what_waits(tmp_path):
         (["faults"], "when fault injection is there"),
         (["mnist-logistic", "--quick", "--full"], "--quick is given too"),
         (["mnist-logistic", "--set", "batch"], "not of the form FIELD=VALUE"),
+        (["mnist-logistic", "--set", "seed=1"], "seed = 1: this study varies it"),
+        (["mnist-logistic", "batch=10"], "batch = 10: this study varies it"),
+        (["mnist-logistic", "workload=synthetic"], "workload = 'synthetic': a study has"),
+        (["mnist-logistic", "workload.name=synthetic"], "workload = 'synthetic': a study has"),
     ],
 )
 def test_what_is_wrong_is_told_before_anything_starts(arguments, message, tmp_path):

@@ -61,6 +61,13 @@ class TestFastest:
             "ps-async did not get there."
         )
 
+    def test_a_target_that_nobody_reached_is_told_and_something_else_compared(self, tmp_path):
+        text = said(
+            made(tmp_path, "ring", seconds=5, target="accuracy 0.95"),
+            made(tmp_path, "ps-sync", seconds=10, target="accuracy 0.95"),
+        )
+        assert text.startswith("No side got to 95 % accuracy. ring is fastest to 90 % accuracy")
+
     def test_without_accuracy_the_same_rows_are_timed(self, tmp_path):
         text = said(
             made(tmp_path, "ring", seconds=5, accuracy=None),

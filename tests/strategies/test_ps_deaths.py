@@ -1,5 +1,6 @@
 """A worker or a server that dies, or is stopped, is named on every other seat, in every mode."""
 
+import json
 import os
 import signal
 import time
@@ -74,3 +75,23 @@ def test_every_seat_names_the_one_that_is_gone(strategy, transport, victim, fate
     for seat in set(SEATS) - {victim}:
         log = next(tmp_path.glob(f"runs/*/logs/{seat}.log")).read_text()
         assert f"ended: {victim} failed: {FATES[fate]}" in log, seat
+
+
+def test_who_dies_while_the_run_is_stopped_is_named_and_not_waited_for(tmp_path):
+    command = ("run", "paceline.testing:Moons", "--strategy", "ps-sync", "--workers", 3)
+    driver = start(*command, "--seconds", 300, cwd=tmp_path)
+    try:
+        wait_until(lambda: all_are_training(tmp_path))
+        victim = pid_of("worker2", tmp_path)
+        os.kill(victim, signal.SIGSTOP)  # so that nobody can end the step
+        driver.send_signal(signal.SIGINT)
+        os.kill(victim, signal.SIGKILL)
+        driver.communicate(timeout=PATIENCE_S)
+    finally:
+        driver.kill()
+        driver.communicate()
+    assert driver.returncode == 130
+    (run,) = tmp_path.glob("runs/*")
+    result = json.loads((run / "result.json").read_text())
+    assert result["status"] == "interrupted"
+    assert any(text.startswith("worker2 failed while") for text in result["warnings"])

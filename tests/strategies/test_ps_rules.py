@@ -205,6 +205,30 @@ def test_servers_and_chunks_cover_every_value_once(num_values, num_servers, per_
     assert all(chunk.stop - chunk.start <= per_chunk for chunk in chunks)
 
 
+def test_chunks_smaller_than_a_value_are_values_and_too_many_are_refused():
+    assert [chunk.stop - chunk.start for chunk in chunks_of(slice(0, 3), 0, 0)] == [1, 1, 1]
+    with pytest.raises(SpecError, match=r"strategy\.chunk_bytes = '2 values': .* 1,048,577"):
+        chunks_of(slice(0, 2 * 2**20 + 2), 0, 2)
+
+
+@pytest.mark.timeout(120)
+def test_a_worker_that_is_released_while_it_rests_holds_up_no_server(tmp_path):
+    """Forty megabytes do not fit in what lies between a server and a worker that does not read."""
+    spec = spec_of(
+        PsSsp(staleness=0),
+        workload=Synthetic(bytes=80_000_000),
+        cluster=Local(transport="zmq"),
+        dtype="float32",
+        batch=4,
+        worker_steps=None,
+        steps=9,
+        eval_every=2,
+        eval_samples=8,
+        record=replace(QUIET, model=False),
+    )
+    assert paceline.run(spec, out=tmp_path).status == "finished"
+
+
 @given(st.integers(0, 2**35), st.integers(0, 2**20 - 1), st.integers(0, 255))
 def test_tags_round_trip(version, chunk, flags):
     assert unpack(pack(version, chunk, flags)) == (version, chunk, flags)

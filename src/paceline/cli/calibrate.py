@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import platform
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from paceline.cli.run import spec_table
-from paceline.errors import Problem, SpecError
+from paceline.errors import Problem, SpecError, StoreError
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -86,6 +87,8 @@ def _checked(path: Path) -> Path:
         raise SpecError([Problem("--out", str(path), "must end in .toml")])
     if not path.parent.is_dir():
         raise SpecError([Problem("--out", str(path), f"there is no folder {path.parent}")])
+    if not os.access(path.parent, os.W_OK):
+        raise SpecError([Problem("--out", str(path), f"{path.parent} cannot be written in")])
     if path.exists():
         try:
             device_rates(f"{PREFIX}{path}")
@@ -103,7 +106,10 @@ def _write(path: Path, workload: str, rates: Rates, repeat: int) -> None:
 
     device = path.name.removesuffix(".toml").removesuffix(".rates")
     source = f"paceline calibrate on {platform.node()}: the median of {repeat} steps"
-    write_atomically(path, tomli_w.dumps(file_table(device, workload, rates, source)))
+    try:
+        write_atomically(path, tomli_w.dumps(file_table(device, workload, rates, source)))
+    except OSError as error:
+        raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
 def _layers(rates: Rates) -> Table:

@@ -69,7 +69,7 @@ def _cores(spec: RunSpec) -> Callable[[str], float]:
     from paceline.measure.environment import usable_cores
 
     all_cores = usable_cores() or 1.0
-    return lambda node: spec.cluster.cores_of(node) or all_cores
+    return lambda node: min(spec.cluster.cores_of(node) or all_cores, all_cores)
 
 
 def panel(title: str, view: View, cores_of: Callable[[str], float]) -> Group:

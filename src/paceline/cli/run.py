@@ -283,10 +283,19 @@ def put(table: dict[str, Any], field: str, value: object) -> None:
     for key in path:
         inner = table.get(key)
         inner = {"name": inner} if isinstance(inner, str) else inner  # a part by its name alone
-        table[key] = table = dict(inner) if isinstance(inner, dict) else {}
+        if not isinstance(inner, dict | None):
+            raise _clash(field, value, f"{key} = {inner!r} is given too")
+        table[key] = table = dict(inner or {})
+    if path and isinstance(table.get(last), dict) and not isinstance(value, dict):
+        raise _clash(field, value, f"{', '.join(table[last])} of it are given too")
     if last == "name" and table.get("name", value) != value:
         table.clear()
     table[last] = value
+
+
+def _clash(field: str, value: object, what: str) -> SpecError:
+    """One value for all and values for some, where nobody can say which was meant."""
+    return SpecError([Problem(field, value, f"{what}: give one value for all, or one for each")])
 
 
 def _forget_the_workloads_choices(table: dict[str, Any], workload: object) -> None:

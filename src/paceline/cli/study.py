@@ -98,6 +98,7 @@ def _carry_out(name: str, variant: Variant, settings: list[str], out: Path) -> N
     studies.load(name)
     grid = Grid.read(name)
     fields = _settings(settings)
+    grid.refuse_varied(fields)
     runs = settle(grid.plan(variant, fields))
     folder = StudyDir(place(out, name, variant))
     _introduce(grid, variant)

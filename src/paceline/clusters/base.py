@@ -110,6 +110,8 @@ class Crew(ABC):
     """What is known of the nodes' links, as soon as it is."""
     warnings: Sequence[str] = ()
     """What was asked for and could not be done, as soon as it is known."""
+    is_capped: bool = True
+    """Whether nodes have no more processor than was asked for, so far as is known."""
 
     @abstractmethod
     def departures(self) -> list[Departure]:

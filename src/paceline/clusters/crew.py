@@ -61,6 +61,7 @@ class KeptCrew(Crew):
         if message["kind"] == "built":
             self.links = [LinkReport(**each) for each in message["links"]]
             self.warnings = message["warnings"]
+            self.is_capped = message["is_capped"]
             return []
         if message["kind"] == "cannot":
             return self._all_left(f"its node could not be made: {message['reason']}")

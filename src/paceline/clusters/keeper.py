@@ -330,6 +330,8 @@ def _sit(job: Table, table: Table, stock: _Stock) -> int:
             line,
             listener=mailboxes[seat.name].listener.detach(),
             keys=None if stock.keys is None else stock.keys[seat.name],
+            # A worker that rests reads nothing: a server that waited for it would answer nobody.
+            waits_for_room=seat.role != "server",
         )
 
     berth = Berth(

@@ -51,7 +51,9 @@ class Connections:
         timeout_s: float,
         listener: int = -1,
         keys: Keys | None = None,
+        waits_for_room: bool = True,
     ) -> None:
+        self._waits_for_room = waits_for_room
         self._addresses = addresses
         self._timeout_ms = int(1000 * timeout_s)
         self._keys = keys
@@ -111,6 +113,8 @@ class Connections:
 
     def _connecting(self, to: str) -> zmq.Socket[bytes]:
         made = self._socket(zmq.PUSH)
+        if not self._waits_for_room:
+            made.setsockopt(zmq.SNDHWM, 0)
         if self._keys is not None:
             made.curve_serverkey = self._keys.seats[to]
         return made

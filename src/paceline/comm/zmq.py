@@ -49,10 +49,12 @@ class ZmqChannel(Channel):
         *,
         listener: int = -1,
         keys: Keys | None = None,
+        waits_for_room: bool = True,
     ) -> None:
         """Open it; `listener` is a socket that listens at this seat's address, if there is one.
 
-        With keys, everything is encrypted, and only seats of this run are let in.
+        With keys, everything is encrypted, and only seats of this run are let in. Who does not wait
+        for room keeps what others have not read yet, however much that is.
         """
         super().__init__()
         self.name = name
@@ -61,7 +63,12 @@ class ZmqChannel(Channel):
         self._next_look_s = 0.0
         self._is_encrypted = keys is not None
         self._connections = Connections(
-            name, addresses, timeout_s=_LOOK_S, listener=listener, keys=keys
+            name,
+            addresses,
+            timeout_s=_LOOK_S,
+            listener=listener,
+            keys=keys,
+            waits_for_room=waits_for_room,
         )
         self._inbox = self._connections.inbox
         self._outbox = self._connections.outbox

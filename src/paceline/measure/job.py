@@ -124,10 +124,15 @@ class _Signals:
         self._earlier: dict[int, Any] = {}
 
     def __enter__(self) -> Self:
-        self._earlier[signal.SIGINT] = signal.signal(signal.SIGINT, lambda *_: None)
+        self._hear(signal.SIGINT, lambda *_: None)
         for each in (signal.SIGTERM, signal.SIGHUP):
-            self._earlier[each] = signal.signal(each, lambda number, _: self._take(number))
+            self._hear(each, lambda number, _: self._take(number))
         return self
+
+    def _hear(self, number: int, handler: Callable[[int, object], None]) -> None:
+        """Leave what is ignored, as nohup has it, to be ignored: by the command too."""
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            self._earlier[number] = signal.signal(number, handler)
 
     def pass_on_to(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process

@@ -97,6 +97,17 @@ class Grid:
         """Say in words which subset a variant runs."""
         return str(self.variants.get(variant, {}).get("says", ""))
 
+    def refuse_varied(self, over: Fields) -> None:
+        """See that nothing is set that is varied: rows that say otherwise would be of one value."""
+        varied = {"seed", *(field for block in self.blocks for field in _varied_by(block))}
+        problems = [
+            Problem(field, value, "this study varies it; its tables and claims are by its values")
+            for field, value in over.items()
+            if field in varied
+        ]
+        if problems:
+            raise SpecError(problems)
+
     def plan(self, variant: Variant, over: Fields | None = None) -> list[Planned]:
         """Lay out the runs in the order in which they are carried out.
 
@@ -121,7 +132,6 @@ class Grid:
         fixed = joined(self.common, flat(general), flat(block.get("set", {})))
         fixed = joined(fixed, flat(own.get("set", {})))
         each = flat(block.get("each", {})) | flat(own.get("each", {}))
-        _refuse_varied(over, each)
         num_seeds = own.get("seeds", block.get("seeds", 1))
         for values in itertools.product(*each.values()):
             varied = dict(zip(each, values, strict=True))
@@ -138,15 +148,9 @@ class Grid:
                 )
 
 
-def _refuse_varied(over: Fields, each: Fields) -> None:
-    """What is varied cannot be set: rows that say otherwise would all be of one value."""
-    problems = [
-        Problem(field, value, "this study varies it, and its tables and claims are by its values")
-        for field, value in over.items()
-        if field in each or field == "seed"
-    ]
-    if problems:
-        raise SpecError(problems)
+def _varied_by(block: Mapping[str, Any]) -> Iterator[str]:
+    for each in (block, block.get("quick", {}), block.get("full", {})):
+        yield from flat(each.get("each", {}))
 
 
 def joined(*tables: Fields) -> dict[str, Any]:

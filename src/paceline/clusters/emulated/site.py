@@ -49,7 +49,7 @@ class Site:
         warnings = [text for each in links for text in _doubts(each)]
         if self.caps.refused:
             warnings.append(f"cluster.cpus: nodes may use all cores: {self.caps.refused}")
-        return {"links": links, "warnings": warnings}
+        return {"links": links, "warnings": warnings, "is_capped": not self.caps.refused}
 
     def mailbox(self, node: str) -> Mailbox:
         """Make a mailbox that listens in a node."""

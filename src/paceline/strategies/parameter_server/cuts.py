@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
+
+from paceline.errors import Problem, SpecError
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+CHUNK_BITS: Final = 20
+"""Of a message's tag, those that number its chunk."""
+MOST_CHUNKS: Final = 1 << CHUNK_BITS
 
 
 @final
@@ -27,9 +33,15 @@ def server_part(num_values: int, num_servers: int, server: int) -> slice:
 
 def chunks_of(part: slice, server: int, values_per_chunk: int) -> list[Chunk]:
     """Cut a server's part into chunks; an empty part is one empty chunk, so that it can reply."""
-    starts = range(part.start, part.stop, max(1, values_per_chunk)) or [part.start]
+    length = max(1, values_per_chunk)
+    starts = range(part.start, part.stop, length) or [part.start]
+    if len(starts) > MOST_CHUNKS:
+        reason = (
+            f"cuts a server's part into {len(starts):,}; at most {MOST_CHUNKS:,} are told apart"
+        )
+        raise SpecError([Problem("strategy.chunk_bytes", f"{length} values", reason)])
     return [
-        Chunk(server, index, start, min(start + values_per_chunk, part.stop))
+        Chunk(server, index, start, min(start + length, part.stop))
         for index, start in enumerate(starts)
     ]
 

@@ -2,7 +2,8 @@
 
 The tag of a message is version, chunk and flags in one number. A worker sends the next chunk only
 while fewer than `WINDOW` of a server's answers are due, so no server holds more than its own part
-and that many chunks a worker.
+and that many chunks a worker; but for a worker that is released while it rests at an evaluation,
+whose new parameters are kept until it reads them.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import torch
 
 from paceline.comm.base import Message, bytes_of
 from paceline.strategies.base import Place
-from paceline.strategies.parameter_server.cuts import Chunk, server_part, stops_of
+from paceline.strategies.parameter_server.cuts import CHUNK_BITS, Chunk, server_part, stops_of
 from paceline.strategies.parameter_server.link import (
     PULL,
     REFUSED,
@@ -36,18 +37,17 @@ WINDOW: Final = 8
 # With ROWS: these rows are part of a push; else their values are wanted.
 PUSHED: Final = 64  # a bit that no flag of `link` has
 _FLAG_BITS: Final = 8
-_CHUNK_BITS: Final = 20
 
 
 def pack(version: int, chunk: int, flags: int) -> int:
     """Make a message's tag."""
-    return (version << (_FLAG_BITS + _CHUNK_BITS)) | (chunk << _FLAG_BITS) | flags
+    return (version << (_FLAG_BITS + CHUNK_BITS)) | (chunk << _FLAG_BITS) | flags
 
 
 def unpack(tag: int) -> tuple[int, int, int]:
     """Read a message's tag: version, chunk, flags."""
-    chunk = (tag >> _FLAG_BITS) & ((1 << _CHUNK_BITS) - 1)
-    return tag >> (_FLAG_BITS + _CHUNK_BITS), chunk, tag & ((1 << _FLAG_BITS) - 1)
+    chunk = (tag >> _FLAG_BITS) & ((1 << CHUNK_BITS) - 1)
+    return tag >> (_FLAG_BITS + CHUNK_BITS), chunk, tag & ((1 << _FLAG_BITS) - 1)
 
 
 @final
