@@ -1,7 +1,7 @@
 """Evidence of every run that a study plans, made up: as its tables, figures and claims read it."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,9 +16,14 @@ MODEL_BYTES = 98 * 2**20
 ALONE_S = 8.0
 
 
-def made_evidence(folder: Path, study: str, variant: Variant = "quick") -> Evidence:
-    """Make all runs of a study's variant; those of one spec are as fast as each other."""
-    plans = Grid.read(study).plan(variant)
+def made_evidence(
+    folder: Path, study: str, variant: Variant = "quick", groups: Collection[str] = ()
+) -> Evidence:
+    """Make all runs of a study's variant, or those of some groups.
+
+    Those of one spec are as fast as each other.
+    """
+    plans = [each for each in Grid.read(study).plan(variant) if not groups or each.group in groups]
     return Evidence(plans=plans, runs={plan.name: _made(folder, plan) for plan in plans})
 
 

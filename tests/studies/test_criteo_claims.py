@@ -2,11 +2,12 @@
 
 import json
 from dataclasses import replace
+from typing import ClassVar
 
 import pytest
 
-from paceline.studies.criteo_claims import accuracy_condition, s4, s5, s8
-from paceline.studies.criteo_sparse import STUDY, batch_times
+from paceline.studies.criteo_claims import accuracy_condition, s2, s4, s5, s8
+from paceline.studies.criteo_sparse import STUDY, batch_times, time_and_accuracy
 from tests.studies.made_evidence import changed, made_evidence
 
 NUM_WEIGHTS = 33_762_578
@@ -112,6 +113,47 @@ class TestS8:
         judged = self.judged(whole, 8.0, 7_121 * 350_000 // 4)  # 7.121 s for four, at once
         assert judged.judgement == "holds"
         assert "the published 7.121 s follow from it: for 4 workers at one server" in judged.reason
+
+
+class TestSeeds:
+    """Three at batch 1: what the first of them says is not what counts."""
+
+    SHARES: ClassVar = {"ps-sync": (0.70, 0.73, 0.74), "ps-async": (0.76, 0.745, 0.735)}
+
+    @pytest.fixture
+    def full(self, tmp_path):
+        def change(plan, run):
+            share = self.SHARES[plan.tags["strategy"]][plan.repetition]
+            seconds = (10.0, 20.0, 40.0)[plan.repetition]
+            result = replace(
+                run.result, test_accuracy=share, train_s=seconds, evaluation_s=2.0, data="files"
+            )
+            return replace(run, result=result)
+
+        return changed(made_evidence(tmp_path, "criteo-sparse", "full", ["steps"]), change)
+
+    def test_s2_is_judged_by_the_medians(self, full):
+        judged = s2(full)
+        assert judged.judgement == "holds"
+        assert "73.00 % (70.00 to 74.00, n=3) in sync" in judged.measured
+        assert "74.50 % (73.50 to 76.00, n=3) in async" in judged.measured
+
+    def test_the_condition_tells_a_tie(self, full):
+        assert (
+            "74.50 % (73.50 to 76.00, n=3) against 73.00 % (70.00 to 74.00, n=3), a tie: the ranges"
+            in accuracy_condition(full)
+        )
+
+    def test_the_table_has_medians_their_spread_and_how_many(self, full):
+        table = time_and_accuracy(full)
+        for row in table.frame.to_dicts():
+            assert (row["training"], row["training_spread"]) == (20.0, 15.0)
+            assert (row["evaluated"], row["n"]) == (22.0, 3)
+        assert table.frame["accuracy"].to_list() == [0.73, 0.745]
+        assert "Medians over n seeds" in table.note
+
+    def test_a_figure_of_one_run_of_several_says_so(self, full):
+        assert "the first of 3 seeds" in STUDY.figures["error-over-steps"](full).caption
 
 
 def test_accuracies_stand_beside_the_share_of_the_larger_class(whole):

@@ -94,7 +94,13 @@ def rate(name: str, title: str, runs: Runs) -> Figure:
 
 
 def usage(
-    name: str, title: str, runs: Runs, measure: str, nodes: Sequence[str] | None = None
+    name: str,
+    title: str,
+    runs: Runs,
+    measure: str,
+    nodes: Sequence[str] | None = None,
+    *,
+    caption: str = "",
 ) -> Figure:
     """Draw what each node used over time, or those asked for, one small chart a run."""
     frames = []
@@ -117,6 +123,7 @@ def usage(
         lambda frame: drawing.lines(
             frame, TIME, y, by="node", strategies=by, panels="run", zero=True
         ),
+        caption=caption,
         runs=runs,
     )
 
