@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import pytest
 
-from paceline.studies.criteo_claims import accuracy_condition, s2, s4, s5, s8
+from paceline.studies.criteo_claims import accuracy_condition, s1, s2, s4, s5, s8
 from paceline.studies.criteo_sparse import STUDY, batch_times, time_and_accuracy
 from tests.studies.made_evidence import changed, made_evidence
 
@@ -113,6 +113,38 @@ class TestS8:
         judged = self.judged(whole, 8.0, 7_121 * 350_000 // 4)  # 7.121 s for four, at once
         assert judged.judgement == "holds"
         assert "the published 7.121 s follow from it: for 4 workers at one server" in judged.reason
+
+
+@pytest.mark.parametrize(
+    ("sync_s", "judgement", "per_step", "per_row"),
+    [
+        (40.0, "holds", "4.00 times as long;", "1.00 times as long (a tie"),
+        (20.0, "holds", "2.00 times as long;", "0.50 times as long"),
+        (9.0, "does not hold here", "0.90 times as long;", "0.23 times as long"),
+    ],
+)
+def test_s1_is_judged_per_step_and_tells_what_a_row_takes(
+    whole, sync_s, judgement, per_step, per_row
+):
+    """A step of sync takes a row of each of four workers, one of async a single row."""
+
+    def change(plan, run):
+        is_sync = plan.tags["strategy"] == "ps-sync"
+        result = replace(
+            run.result,
+            global_steps=1000,
+            samples=4000 if is_sync else 1000,
+            train_s=sync_s if is_sync else 10.0,
+        )
+        return replace(run, result=result)
+
+    judged = s1(changed(whole, change))
+    assert judged.judgement == judgement
+    steps, rows = judged.measured.split(" 1,000 rows take ")
+    assert steps.startswith("1,000 global steps take 10 s (n=1) in async")
+    assert per_step in steps
+    assert per_row in rows
+    assert "a mini-batch of each of the 4 workers" in judged.reason
 
 
 class TestSeeds:
