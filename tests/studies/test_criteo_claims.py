@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import pytest
 
-from paceline.studies.criteo_claims import accuracy_condition, s1, s2, s4, s5, s8
+from paceline.studies.criteo_claims import accuracy_condition, s1, s2, s3, s4, s5, s8
 from paceline.studies.criteo_sparse import STUDY, batch_times, time_and_accuracy
 from tests.studies.made_evidence import changed, made_evidence
 
@@ -145,6 +145,50 @@ def test_s1_is_judged_per_step_and_tells_what_a_row_takes(
     assert per_step in steps
     assert per_row in rows
     assert "a mini-batch of each of the 4 workers" in judged.reason
+
+
+class TestStragglers:
+    """S3: one node with a quarter of a processor, three seeds, in full only."""
+
+    def judged(self, folder, sync: tuple[float, ...], free: tuple[float, ...], warning: str = ""):
+        """Judge seconds with a slow node, where equal ones take 10 s and all else holds."""
+
+        def change(plan, run):
+            result = run.result
+            is_sync = plan.tags["strategy"] == "ps-sync"
+            moved = {"bottleneck": 1 if is_sync else 2, "dense": 1000}.get(plan.group, 1)
+            workers = tuple(replace(each, sent_bytes=moved * 10**9) for each in result.workers)
+            seconds = result.train_s if plan.group != "unequal" else 10.0
+            if plan.tags.get("node2") == 0.25:
+                seconds = (sync if is_sync else free)[plan.repetition]
+            warnings = (warning,) if warning else ()
+            changes = {"train_s": seconds, "workers": workers, "warnings": warnings}
+            return replace(run, result=replace(result, **changes))
+
+        groups = ["bottleneck", "dense", "unequal"]
+        return s3(changed(made_evidence(folder, "criteo-sparse", "full", groups), change))
+
+    def test_it_holds_where_sync_became_slower_than_async_did(self, tmp_path):
+        judged = self.judged(tmp_path, (20.0, 21.0, 22.0), (11.0, 12.0, 13.0))
+        assert judged.judgement == "holds"
+        assert (
+            "with a quarter of a processor on node 2 the same steps take 2.10 (2.00 to 2.20, n=3) "
+            "times as long in sync, 1.20 (1.10 to 1.30, n=3) times in async"
+        ) in judged.measured
+
+    def test_it_does_not_where_that_cannot_be_told(self, tmp_path):
+        judged = self.judged(tmp_path, (20.0, 21.0, 22.0), (11.0, 12.0, 20.5))
+        assert judged.judgement == "does not hold here"
+        assert "costs sync more (002): a tie: the ranges of repetitions overlap" in judged.reason
+
+    def test_a_node_that_could_not_be_made_slow_says_nothing(self, tmp_path):
+        told = "cluster.cpus: nodes may use all cores: node2 = 0.25: no cgroup is mounted"
+        judged = self.judged(tmp_path, (10.0,) * 3, (10.0,) * 3, told)
+        assert judged.judgement == "holds"
+        assert f"stragglers: {told}" in judged.measured
+
+    def test_a_quick_study_says_that_it_is_tested_in_full_only(self, whole):
+        assert s3(whole).measured.endswith("stragglers: tested by --full only")
 
 
 class TestSeeds:

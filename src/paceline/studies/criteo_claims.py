@@ -10,6 +10,7 @@ from paceline.studies import measures
 from paceline.studies.base import Judged, judged
 from paceline.studies.criteo_gradient import Gradient
 from paceline.studies.criteo_step import SAID_S, STEP_PARTS, DenseStep
+from paceline.studies.criteo_stragglers import stragglers
 from paceline.studies.evidence import Evidence, Untestable
 from paceline.studies.measures import above, known, median, of, per_s, spread, tie
 from paceline.studies.peers import against
@@ -80,8 +81,18 @@ def s3(evidence: Evidence) -> Judged:
         "asked for: async moves more than sync where rows move (002), and sync ten times as much "
         "where the dense model does (003); n=1"
     )
-    told = f"rows: {why_tie}; {reason}" if why_tie else reason
-    return judged(with_rows and dense, "; ".join(parts), told)
+    holds, reasons = [with_rows, dense], [f"rows: {why_tie}", reason] if why_tie else [reason]
+    try:
+        slow = stragglers(evidence)
+    except Untestable as error:
+        parts.append(f"stragglers: {error}")
+    else:
+        holds.append(slow.judgement == "holds")
+        parts.append(slow.measured)
+        reasons.append(
+            f"and that a slow node costs sync more (002){slow.reason and f': {slow.reason}'}"
+        )
+    return judged(all(holds), "; ".join(parts), "; ".join(reasons))
 
 
 def s4(evidence: Evidence) -> Judged:
