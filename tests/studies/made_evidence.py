@@ -1,9 +1,11 @@
 """Evidence of every run that a study plans, made up: as its tables, figures and claims read it."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from pathlib import Path
+
+import polars
 
 from paceline.description import parse_rate
 from paceline.results import BucketTotals, NodeUsage
@@ -16,9 +18,14 @@ MODEL_BYTES = 98 * 2**20
 ALONE_S = 8.0
 
 
-def made_evidence(folder: Path, study: str, variant: Variant = "quick") -> Evidence:
-    """Make all runs of a study's variant; those of one spec are as fast as each other."""
-    plans = Grid.read(study).plan(variant)
+def made_evidence(
+    folder: Path, study: str, variant: Variant = "quick", groups: Collection[str] = ()
+) -> Evidence:
+    """Make all runs of a study's variant, or those of some groups.
+
+    Those of one spec are as fast as each other.
+    """
+    plans = [each for each in Grid.read(study).plan(variant) if not groups or each.group in groups]
     return Evidence(plans=plans, runs={plan.name: _made(folder, plan) for plan in plans})
 
 
@@ -61,7 +68,15 @@ def _made(folder: Path, plan: Planned) -> StoredRun:
         run.folder.profile.mkdir()
         operators = [{"operator": "aten::mm", "ms_per_step": 2.0}]
         (run.folder.profile / "worker0.operators.json").write_text(json.dumps(operators))
-    return replace(run, result=_with_usage(run, has_server=has_server))
+    run = replace(run, result=_with_usage(run, has_server=has_server))
+    return _replayed(run) if fields.get("device", "cpu") != "cpu" else run
+
+
+def _replayed(run: StoredRun) -> StoredRun:
+    """Say of every node that it has a worker whose device computed for a third of the time."""
+    run.nodes.with_columns(device_busy_percent=polars.lit(33.0)).write_parquet(run.folder.nodes)
+    nodes = tuple(replace(each, device_busy_percent=33.0) for each in run.result.nodes)
+    return replace(run, result=replace(run.result, nodes=nodes))
 
 
 def _more(plan: Planned) -> str:

@@ -118,11 +118,22 @@ def test_names_that_are_no_studies_are_answered():
         load("faults")
 
 
-def test_ps_vs_ring_has_the_seeds_that_its_full_variant_says():
-    grid = Grid.read("ps-vs-ring")
-    seeds = {}
-    for plan in grid.plan("full"):
-        seeds[plan.group] = max(seeds.get(plan.group, 0), plan.repetition + 1)
-    assert (seeds["stale"], seeds["stale-rate"], seeds["stale-resnet20"]) == (3, 3, 1)
-    assert "logistic-mnist with 3 seeds" in grid.says("full")
-    assert "resnet20-cifar10 with one" in grid.says("full")
+@pytest.mark.parametrize(
+    ("name", "groups", "quick", "said"),
+    [
+        ("alexnet-scaling", ["real"], 1, "of real compute each with 3 seeds"),
+        ("lenet-scaling", ["batch"], 1, "3 seeds where convergence is judged"),
+        ("criteo-sparse", ["steps", "batch"], 1, "with 3 seeds at 50,000 steps and at each batch"),
+        ("ps-vs-ring", ["stale"], 2, "with 3 seeds, on logistic-mnist"),
+        ("ps-vs-ring", ["stale-rate"], 1, "(also by learning rate)"),
+        ("ps-vs-ring", ["stale-resnet20"], 0, "and on resnet20-cifar10"),
+    ],
+)
+def test_convergence_is_judged_by_the_seeds_that_a_full_study_says(name, groups, quick, said):
+    grid = Grid.read(name)
+    for variant, count in (("quick", quick), ("full", 3)):
+        runs = Counter(
+            (plan.group, *plan.tags.values()) for plan in grid.plan(variant) if plan.group in groups
+        )
+        assert set(runs.values()) == ({count} if count else set())
+    assert said in grid.says("full")

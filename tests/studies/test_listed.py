@@ -37,6 +37,7 @@ SMALLER = {
 # What is of nodes with links of their own: there are none in a test that takes seconds.
 NETWORK = {"network-sent", "network-received", "network-batch"}
 NEEDS_NODES = dict.fromkeys(STUDIES, NETWORK) | {
+    "alexnet-scaling": NETWORK | {"device-busy"},
     "criteo-sparse": NETWORK | {"operators", "profile"},
     "ps-vs-ring": {*LISTED["ps-vs-ring"]["tables"], *LISTED["ps-vs-ring"]["figures"]}
     - {"ring-by-hand"},

@@ -194,6 +194,26 @@ def test_r5_holds_where_async_is_more_than_a_little_faster(
     assert judged.reason == told
 
 
+@pytest.mark.parametrize(
+    ("free", "judgement", "told"),
+    [
+        ((0.70, 0.72, 0.74), "holds", "72.00 % (70.00 to 74.00, n=3) with a mean staleness of 0.6"),
+        ((0.70, 0.81, 0.82), "does not hold here", "a tie: the ranges of repetitions overlap"),
+    ],
+)
+def test_r6_judges_resnet20_by_all_of_its_seeds(tmp_path, free, judgement, told):
+    def change(plan, run):
+        shares = free if plan.tags["strategy"] == "ps-async" else (0.80, 0.81, 0.83)
+        result = replace(run.result, test_accuracy=shares[plan.repetition])
+        return replace(run, result=result)
+
+    evidence = made_evidence(tmp_path, "ps-vs-ring", "full", ["stale-resnet20"])
+    judged = ring_claims.r6(changed(evidence, change))
+    assert judged.judgement == judgement
+    assert judged.measured.startswith("resnet20-cifar10, 2 workers: ")
+    assert told in judged.measured
+
+
 def at_rates(tmp_path, losses: dict[float, tuple[float, float]]) -> Evidence:
     """Make `stale` and `stale-rate` of the test losses of async and sync."""
     plans, runs = [], {}

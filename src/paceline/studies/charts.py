@@ -22,6 +22,9 @@ LOSS: Final = Column(name="smoothed", label="training loss, smoothed", form=".4f
 RAW: Final = Column(name="loss", label="training loss", form=".4f")
 MEASURES: Final = {
     "cpu_percent": Column(name="cpu_percent", label="CPU", unit="% of a core", form=".1f"),
+    "device_busy_percent": Column(
+        name="device_busy_percent", label="device busy", unit="% of the time", form=".1f"
+    ),
     "memory_bytes": Column(name="memory_bytes", label="memory", unit="MB", form=",.1f", scale=1e-6),
     "net_sent_bytes_per_s": Column(
         name="net_sent_bytes_per_s", label="sent", unit="MB/s", form=",.2f", scale=1e-6
@@ -94,7 +97,13 @@ def rate(name: str, title: str, runs: Runs) -> Figure:
 
 
 def usage(
-    name: str, title: str, runs: Runs, measure: str, nodes: Sequence[str] | None = None
+    name: str,
+    title: str,
+    runs: Runs,
+    measure: str,
+    nodes: Sequence[str] | None = None,
+    *,
+    caption: str = "",
 ) -> Figure:
     """Draw what each node used over time, or those asked for, one small chart a run."""
     frames = []
@@ -117,6 +126,7 @@ def usage(
         lambda frame: drawing.lines(
             frame, TIME, y, by="node", strategies=by, panels="run", zero=True
         ),
+        caption=caption,
         runs=runs,
     )
 

@@ -12,9 +12,15 @@ from paceline import curves, drawing
 from paceline.exhibits import Column, Figure, Table
 from paceline.palette import COLOURS, OTHERS
 from paceline.stored import StoredRun
-from paceline.studies import charts, criteo_claims
+from paceline.studies import charts, criteo_claims, medians
 from paceline.studies.base import Study
-from paceline.studies.criteo_claims import is_generated, larger_class
+from paceline.studies.criteo_claims import (
+    accuracy,
+    is_generated,
+    larger_class,
+    per_1000_steps,
+    train_s,
+)
 from paceline.studies.criteo_gradient import operator_ms
 from paceline.studies.criteo_step import STEP_PARTS, step_parts
 from paceline.studies.evidence import Evidence
@@ -57,22 +63,23 @@ PEAKS: Final = {
 
 
 def time_and_accuracy(evidence: Evidence) -> Table:
-    """Time with and without evaluations, and accuracy, beside report 002's."""
+    """Time with and without evaluations, and accuracy, medians of seeds, beside report 002's."""
     rows, shown = [], []
     for mode, strategy in MODES.items():
-        run = evidence.first("steps", strategy=strategy)
-        shown.append(run)
-        result = run.result
-        train_s = result.train_s or 0.0
+        runs = evidence.need("steps", strategy=strategy)
+        shown += runs
         rows.append(
             {
                 "mode": mode,
-                "steps": result.global_steps,
-                "without": train_s,
-                "with": train_s + (result.evaluation_s or 0.0),
-                "per_1000": 1000 * train_s / max(result.global_steps or 1, 1),
-                "accuracy": result.test_accuracy,
-                "larger": larger_class(run),
+                "steps": runs[0].result.global_steps,
+                **medians.of_seeds(
+                    training=of(runs, train_s),
+                    evaluated=of(runs, _with_evaluations),
+                    per_1000=of(runs, per_1000_steps),
+                    accuracy=of(runs, accuracy),
+                ),
+                "n": len(runs),
+                "larger": larger_class(runs[0]),
                 "said_s": 60 * TABLE_1[mode][0],
                 "said_1000": PER_1000[mode],
                 "said_accuracy": TABLE_1[mode][1] / 100,
@@ -82,10 +89,15 @@ def time_and_accuracy(evidence: Evidence) -> Table:
     columns = [
         Column(name="mode", label="mode"),
         Column(name="steps", label="steps", form=",d"),
-        Column(name="without", label="training", unit="s", form=",.1f"),
-        Column(name="with", label="with evaluations", unit="s", form=",.1f"),
-        Column(name="per_1000", label="for 1,000 steps", unit="s", form=".3f"),
-        Column(name="accuracy", label="accuracy", **percent),  # type: ignore[arg-type]
+        *medians.columns(
+            [
+                Column(name="training", label="training", unit="s", form=",.1f"),
+                Column(name="evaluated", label="with evaluations", unit="s", form=",.1f"),
+                Column(name="per_1000", label="for 1,000 steps", unit="s", form=".3f"),
+                Column(name="accuracy", label="accuracy", **percent),  # type: ignore[arg-type]
+            ]
+        ),
+        medians.SEEDS,
         Column(name="larger", label="the larger class", **percent),  # type: ignore[arg-type]
         Column(
             name="said_s",
@@ -100,7 +112,8 @@ def time_and_accuracy(evidence: Evidence) -> Table:
         Column(name="said_accuracy", label="002: accuracy", published=True, **percent),  # type: ignore[arg-type]
     ]
     title = "Time and accuracy at batch 1 (002, table 1)"
-    return charts.side_by_side("table-1", title, rows, columns, note=_origin(shown), runs=shown)
+    note = medians.NOTE + _origin(shown)
+    return charts.side_by_side("table-1", title, rows, columns, note=note, runs=shown)
 
 
 def bottleneck(evidence: Evidence) -> Table:
@@ -134,9 +147,9 @@ def batch_times(evidence: Evidence) -> Table:
         for mode, strategy in MODES.items():
             runs = evidence.find("batch", strategy=strategy, batch=batch)
             shown += runs
-            times = of(runs, lambda run: run.result.train_s)
+            times = of(runs, train_s)
             row[f"ours_{mode}"] = median(times) if times else None
-            right = of(runs, lambda run: run.result.test_accuracy)
+            right = of(runs, accuracy)
             row[f"accuracy_{mode}"] = median(right) if right else None
             row[f"said_{mode}"] = TABLE_3[mode].get(batch)
         shares = of(evidence.find("batch", batch=batch), larger_class)
@@ -234,7 +247,7 @@ def error_over(axis: Column, name: str, group: str, evidence: Evidence) -> Figur
         charts.joined(frames),
         [Column(name="run", label="run"), axis, ERROR],
         lambda frame: drawing.lines(frame, axis, ERROR, by="run", strategies=MODES),
-        caption=_origin(list(runs.values())),
+        caption=medians.first_of(evidence.num_seeds(group)) + _origin(list(runs.values())),
         runs=runs,
     )
 
@@ -326,6 +339,11 @@ def _most(lines: polars.DataFrame, columns: tuple[str, ...], scale: float) -> fl
         return None
     most = lines.select(polars.sum_horizontal(there)).to_series().max()
     return most * scale if isinstance(most, (int, float)) else None
+
+
+def _with_evaluations(run: StoredRun) -> float | None:
+    spent_s = train_s(run)
+    return None if spent_s is None else spent_s + (run.result.evaluation_s or 0.0)
 
 
 def _origin(runs: list[StoredRun]) -> str:

@@ -70,6 +70,11 @@ class Evidence:
         """Say which values of a tag there will be when all is carried out."""
         return list(dict.fromkeys(each.tags[tag] for each in self._plans(group, {})))
 
+    def num_seeds(self, group: str, **tags: Any) -> int:
+        """Say with how many seeds these runs were carried out; of several, those with most."""
+        there = [each for each in self._plans(group, tags) if each.name in self.runs]
+        return len({each.repetition for each in there})
+
     @property
     def num_planned(self) -> int:
         """How many runs there will be: without those that cannot be made here, or failed."""

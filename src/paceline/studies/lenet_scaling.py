@@ -8,7 +8,7 @@ from typing import Any, Final
 from paceline.exhibits import Column, Figure, Table
 from paceline.results import NodeUsage
 from paceline.stored import StoredRun
-from paceline.studies import charts, measures
+from paceline.studies import charts, measures, medians
 from paceline.studies.base import Judged, Study, judged
 from paceline.studies.evidence import Evidence, Untestable
 from paceline.studies.measures import above, known, median, node, node_bytes, of, per_s, spread
@@ -75,6 +75,7 @@ def table_3(evidence: Evidence) -> Table:
                 "batch": batch,
                 "cpu": _nodes_text("mean CPU (%)", runs),
                 "memory": _nodes_text("peak memory (MB)", runs),
+                "n": len(runs),
                 "said_cpu": said[0],
                 "said_memory": said[1],
             }
@@ -85,6 +86,7 @@ def table_3(evidence: Evidence) -> Table:
         Column(name="batch", label="batch", form="d"),
         Column(name="cpu", label="mean CPU %, here"),
         Column(name="memory", label="peak memory MB, here"),
+        medians.SEEDS,
         Column(name="said_cpu", label="mean CPU %, 000", published=True),
         Column(name="said_memory", label="peak memory MB, 000", published=True),
     ]
@@ -100,7 +102,10 @@ def loss_nodes(evidence: Evidence) -> Figure:
     for count in evidence.values("scaled", "num_workers"):
         runs[f"{count} nodes, lr times {count}"] = evidence.first("scaled", num_workers=count)
     title = "Loss over epochs, 1 to 3 nodes, batch 64, ring (000, fig. 5)"
-    return charts.loss("loss-nodes", title, runs, charts.EPOCHS, epochs=_epochs(runs))
+    caption = medians.first_of(evidence.num_seeds("nodes"))
+    return charts.loss(
+        "loss-nodes", title, runs, charts.EPOCHS, caption=caption, epochs=_epochs(runs)
+    )
 
 
 def loss_batch(evidence: Evidence) -> Figure:
@@ -112,7 +117,10 @@ def loss_batch(evidence: Evidence) -> Figure:
     if not runs:
         raise evidence.lacking("batch", strategy="ring")
     title = "Loss over epochs by batch, 3 nodes, ring (000, fig. 6)"
-    return charts.loss("loss-batch", title, runs, charts.EPOCHS, epochs=_epochs(runs))
+    caption = medians.first_of(evidence.num_seeds("batch", strategy="ring"))
+    return charts.loss(
+        "loss-batch", title, runs, charts.EPOCHS, caption=caption, epochs=_epochs(runs)
+    )
 
 
 def batch_figure(name: str, title: str, column: Column, evidence: Evidence) -> Figure:
@@ -162,7 +170,10 @@ def network_batch(evidence: Evidence) -> Figure:
     if not runs:
         raise evidence.lacking("batch", strategy="ring")
     title = "Network of node 0 over time by batch, sent (000, fig. 9)"
-    return charts.usage("network-batch", title, runs, "net_sent_bytes_per_s", nodes=("node0",))
+    caption = medians.first_of(evidence.num_seeds("batch", strategy="ring"))
+    return charts.usage(
+        "network-batch", title, runs, "net_sent_bytes_per_s", nodes=("node0",), caption=caption
+    )
 
 
 def n1(evidence: Evidence) -> Judged:
@@ -189,9 +200,9 @@ def n2(evidence: Evidence) -> Judged:
     cpus = [of(each, lambda run: run.result.nodes[0].cpu_percent_mean) for each in runs]
     kept = [[each / 1e6 for each in of(found, _peak_memory)] for found in runs]
     measured = (
-        f"from batch {batches[0]} to {batches[1]} CPU goes from {median(cpus[0]):.0f} to "
-        f"{median(cpus[1]):.0f} %, peak memory from {median(kept[0]):,.0f} to "
-        f"{median(kept[1]):,.0f} MB"
+        f"from batch {batches[0]} to {batches[1]} CPU goes from {spread(cpus[0], '.0f', '%')} to "
+        f"{spread(cpus[1], '.0f', '%')}, peak memory from {spread(kept[0], ',.0f', 'MB')} to "
+        f"{spread(kept[1], ',.0f', 'MB')}"
     )
     (more_cpu, cpu_tie), (more_memory, memory_tie) = (
         above(each[1], each[0]) for each in (cpus, kept)
@@ -224,11 +235,6 @@ def n4(evidence: Evidence) -> Judged:
     batches, runs = _ends(evidence)
     right = [[100 * each for each in of(found, _accuracy)] for found in runs]
     times = [of(found, _train_s) for found in runs]
-    middles = {
-        batch: median(of(evidence.find("batch", strategy="ring", batch=batch), _accuracy))
-        for batch in _batches(evidence)
-    }
-    best = max(middles, key=lambda batch: middles[batch])
     measured = "; ".join(
         f"batch {batch}: {spread(right[place], '.2f', '%')} in {spread(times[place], '.1f', 's')}"
         for place, batch in enumerate(batches)
@@ -237,23 +243,39 @@ def n4(evidence: Evidence) -> Judged:
     (is_better, better_tie), (is_longer, longer_tie) = above(wrong[1], wrong[0]), above(*times)
     ties = (("accuracy", better_tie), ("time", longer_tie))
     reason = "; ".join(f"{what}: {tie}" for what, tie in ties if tie)
-    return judged(is_better and is_longer, f"{measured}; the most accurate is batch {best}", reason)
+    return judged(is_better and is_longer, f"{measured}; {_most_accurate(evidence)}", reason)
+
+
+def _most_accurate(evidence: Evidence) -> str:
+    """Name the batch with the best median, and those that seeds cannot tell from it."""
+    wrong = {
+        batch: [1 - each for each in found]
+        for batch in _batches(evidence)
+        if (found := of(evidence.find("batch", strategy="ring", batch=batch), _accuracy))
+    }
+    best = min(wrong, key=lambda batch: median(wrong[batch]))
+    others = [each for each in wrong if each != best]
+    as_good = [str(each) for each in others if measures.tie(wrong[each], wrong[best])]
+    also = f", a tie with {' and '.join(as_good)}" if as_good else ""
+    return f"the most accurate is batch {best}{also}"
 
 
 def n5(evidence: Evidence) -> Judged:
     batches, ends = _ends(evidence)
-    runs = [found[0] for found in ends]
-    totals = [known(measures.exchanged_bytes(run), "traffic") / 1e6 for run in runs]
-    rates = [known(per_s(total, run), "time") for total, run in zip(totals, runs, strict=True)]
+    totals = [[known(_total_mb(run), "traffic") for run in found] for found in ends]
+    rates = [[known(per_s(_total_mb(run), run), "time") for run in found] for found in ends]
+    total, rate = (
+        " to ".join(spread(found, ",.1f", unit) for found in both)
+        for both, unit in ((totals, "MB"), (rates, "MB/s"))
+    )
     parts = [
-        f"the total goes from {totals[0]:,.1f} MB at batch {batches[0]} to {totals[-1]:,.1f} MB",
-        f"the rate from {rates[0]:,.1f} to {rates[-1]:,.1f} MB/s",
+        f"from batch {batches[0]} to {batches[1]} the total goes from {total}, the rate {rate}"
     ]
-    is_steady = 0.5 < rates[-1] / rates[0] < 2
-    holds = [totals[-1] < totals[0], is_steady]
+    is_steady = 0.5 < median(rates[1]) / median(rates[0]) < 2
+    holds = [median(totals[1]) < median(totals[0]), is_steady]
     reasons = [] if is_steady else ["a larger batch computes longer between exchanges"]
     try:
-        of_nodes = _of_nodes(runs[0], evidence.find("batch", strategy="ring"))
+        of_nodes = _of_nodes(ends[0], evidence.find("batch", strategy="ring"))
         holds.append(of_nodes.judgement == "holds")
         parts.append(of_nodes.measured)
         reasons += [of_nodes.reason] if of_nodes.reason else []
@@ -265,17 +287,18 @@ def n5(evidence: Evidence) -> Judged:
     return judged(all(holds), "; ".join(parts), "; ".join(reasons))
 
 
-def _of_nodes(smallest: StoredRun, runs: Sequence[StoredRun]) -> Judged:
+def _of_nodes(smallest: Sequence[StoredRun], runs: Sequence[StoredRun]) -> Judged:
     """Judge node 0: what it sends against what it receives, and both against node 1's."""
     # By node: over all workers what was sent is what was received, whatever they do.
     imbalance = max(_imbalance(node(run, 0)) for run in runs)
     first, second = (
-        known(node_bytes(node(smallest, index)), "the traffic of nodes") for index in (0, 1)
+        [known(node_bytes(node(run, index)), "the traffic of nodes") for run in smallest]
+        for index in (0, 1)
     )
-    is_more, tie = above([first], [second])
+    is_more, tie = above(first, second)
     measured = (
         f"what node 0 sends and receives differs by {100 * imbalance:.1f} % at most; "
-        f"node 0 moves {first / max(second, 1):.2f} times node 1's bytes"
+        f"node 0 moves {median(first) / max(median(second), 1):.2f} times node 1's bytes"
     )
     return judged(imbalance < 0.05 and is_more, measured, f"nodes: {tie}" if tie else "")
 
@@ -298,6 +321,11 @@ def _imbalance(usage: NodeUsage) -> float:
     sent = known(usage.net_sent_bytes, "the traffic of nodes")
     received = known(usage.net_received_bytes, "the traffic of nodes")
     return abs(sent - received) / max(sent, received, 1)
+
+
+def _total_mb(run: StoredRun) -> float | None:
+    total = measures.exchanged_bytes(run)
+    return None if total is None else total / 1e6
 
 
 def _peak_memory(run: StoredRun) -> float | None:
@@ -343,7 +371,7 @@ def _value(what: str, run: StoredRun, index: int) -> float | None:
 
 def _note(runs: Sequence[StoredRun]) -> str:
     shared = all(len(run.result.nodes) == 1 for run in runs if run.result.num_workers > 1)
-    told = "CPU is of all cores a node may use. "
+    told = "Medians over seeds. CPU is of all cores a node may use. "
     return told + ("All seats share node 0 here: its figures are of all of them." if shared else "")
 
 

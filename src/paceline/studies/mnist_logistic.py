@@ -11,6 +11,12 @@ from paceline.studies.base import Study
 from paceline.studies.evidence import Evidence, Untestable
 from paceline.studies.graph import dataflow
 from paceline.studies.measures import median, per_s
+from paceline.studies.mnist_workers import (
+    TIME_PER_WORKER,
+    WORKERS,
+    by_workers,
+    time_per_worker,
+)
 
 MODES: Final = {"async": "ps-async", "sync": "ps-sync"}
 BATCHES: Final = (5, 10, 20, 30, 40)
@@ -107,25 +113,6 @@ def loss_single(evidence: Evidence) -> Figure:
     """Loss over samples on one node (000, figure 2)."""
     title = "Loss over samples, single node, batch 75 (000, fig. 2)"
     return charts.loss("loss-single", title, {"single": evidence.first("single")}, charts.SAMPLES)
-
-
-def time_per_worker(evidence: Evidence) -> Figure:
-    """Training time of each worker (000, figure 3)."""
-    runs = {mode: evidence.first("resources", strategy=name) for mode, name in MODES.items()}
-    rows = [
-        {"run": mode, "worker": each.name, "train_s": each.train_s}
-        for mode, run in runs.items()
-        for each in run.result.workers
-    ]
-    return charts.over(
-        "time-per-worker",
-        "Training time per worker, equal steps (000, fig. 3)",
-        rows,
-        Column(name="worker", label="worker"),
-        Column(name="train_s", label="training time", unit="s", form=".2f"),
-        by=MODES,
-        runs=runs,
-    )
 
 
 def loss_over_samples(evidence: Evidence) -> Figure:
@@ -240,13 +227,14 @@ def _median_or_none(values: list[float | None]) -> float | None:
 STUDY: Final = Study(
     tables={
         "table-1": table_1,
+        WORKERS: by_workers,
         "batch-async": lambda evidence: batch_table("async", evidence),
         "batch-sync": lambda evidence: batch_table("sync", evidence),
     },
     figures={
         "dataflow-graph": graph,
         "loss-single": loss_single,
-        "time-per-worker": time_per_worker,
+        TIME_PER_WORKER: time_per_worker,
         "loss-over-samples": loss_over_samples,
         "loss-over-steps": loss_over_steps,
         "steps-per-second": steps_per_second,
