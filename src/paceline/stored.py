@@ -16,6 +16,7 @@ from paceline.runs import RunDir, all_runs, find_run
 if TYPE_CHECKING:
     import polars
 
+IN_PART = "in part "
 # What a run is told that makes it no other run: how it is watched, and what is drawn by lot.
 _NOT_ITS_NATURE = ("record", "seed", "eval_every", "eval_samples")
 
@@ -95,6 +96,16 @@ class StoredRun:
         """What a reader must know of every number of this run."""
         limited = ("limited by this host",) if self.result.host_limited else ()
         return (self.result.label, *limited)
+
+
+def labels_of(runs: Iterable[StoredRun]) -> tuple[str, ...]:
+    """What must be known of every number: that of all runs, or `in part` where they differ."""
+    runs = list(runs)
+    every = dict.fromkeys(label for run in runs for label in run.labels)
+    return tuple(
+        label if all(label in run.labels for run in runs) else f"{IN_PART}{label}"
+        for label in every
+    )
 
 
 def runs_of(wanted: Iterable[str], out: Path) -> tuple[list[StoredRun], list[str]]:

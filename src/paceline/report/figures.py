@@ -13,9 +13,9 @@ from paceline import curves, drawing
 from paceline.exhibits import Column, Figure, Table, table_of
 from paceline.report.conclusion import speed_up
 from paceline.report.level import Group
-from paceline.report.sides import Side, labels_of
+from paceline.report.sides import Side
 from paceline.report.tables import NODE, SIDE, spread_of
-from paceline.stored import StoredRun
+from paceline.stored import StoredRun, labels_of
 from paceline.verdict import all_parts
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from paceline.report import node_tables, tables
 from paceline.report.conclusion import conclude, joined
 from paceline.report.figures import Gallery
 from paceline.report.level import groups_of
-from paceline.report.sides import Side, labels_of, short, sides_of
-from paceline.stored import StoredRun
+from paceline.report.sides import Side, short, sides_of
+from paceline.stored import StoredRun, labels_of
 
 
 def page_of(

@@ -22,7 +22,6 @@ _WORDS: Final = {
     "dilation": "dilated {}x",
 }
 # What stands before a label that not all of some runs have.
-IN_PART: Final = "in part "
 # What names a side wherever it differs, also between strategies.
 _ALWAYS_TOLD: Final = ("workload.", "device", "dilation", "cluster.name", "cluster.link")
 # Fields of workloads that change neither the model nor its rows, only where and how these are read.
@@ -173,15 +172,6 @@ def _device_words(run: StoredRun, devices: Iterable[tuple[str, str]]) -> str:
     device, label = _device(run)
     alike = {each for each, its in devices if its == label}
     return f"{label} on {short(device)}" if len(alike) > 1 else label
-
-
-def labels_of(runs: Sequence[StoredRun]) -> tuple[str, ...]:
-    """What must be known of every number: that of all runs, or `in part` where they differ."""
-    every = dict.fromkeys(label for run in runs for label in run.labels)
-    return tuple(
-        label if all(label in run.labels for run in runs) else f"{IN_PART}{label}"
-        for label in every
-    )
 
 
 def reference_of(side: Side, sides: Sequence[Side]) -> Side | None:

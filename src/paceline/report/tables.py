@@ -9,9 +9,9 @@ from typing import Any, Final
 from paceline.exhibits import Column, Table, table_of
 from paceline.report.conclusion import speed_up
 from paceline.report.level import Group
-from paceline.report.sides import IN_PART, Measure, Side, differing, labels_of, short
+from paceline.report.sides import Measure, Side, differing, short
 from paceline.results import Verdict
-from paceline.stored import StoredRun
+from paceline.stored import IN_PART, StoredRun, labels_of
 
 MB: Final = 1e-6
 SIDE: Final = Column(name="side", label="strategy")

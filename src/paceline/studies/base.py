@@ -9,7 +9,7 @@ from typing import Final, final
 from paceline.background import background
 from paceline.errors import StoreError
 from paceline.exhibits import Claim, Exhibit, Figure, Judgement, Listing, Page, Section, Table
-from paceline.stored import StoredRun
+from paceline.stored import StoredRun, labels_of
 from paceline.studies.evidence import Evidence, Untestable
 from paceline.studies.grid import Grid, Variant
 
@@ -52,12 +52,11 @@ def judged(holds: bool, measured: str, reason: str = "") -> Judged:
 def page_of(study: Study, grid: Grid, variant: Variant, evidence: Evidence) -> Page:
     """Put together what a study shows: the claims first, then its tables and figures."""
     claims = claims_of(study, grid, evidence)
-    labels = dict.fromkeys(label for run in evidence.all_runs for label in run.labels)
     return Page(
         title=f"{grid.name}: {grid.title}",
         subtitle=f"{grid.reports}; --{variant}: {grid.says(variant)}",
         conclusion=tuple(_conclusion(claims, evidence)),
-        labels=tuple(labels),
+        labels=labels_of(evidence.all_runs),
         sections=(
             Section(title="Claims", items=tuple(claims)),
             *_contradictions(study, evidence),

@@ -10,7 +10,7 @@ from polars import col
 
 from paceline import curves, drawing
 from paceline.exhibits import Column, Figure, Table, table_of
-from paceline.stored import StoredRun
+from paceline.stored import StoredRun, labels_of
 from paceline.studies.evidence import Evidence, Untestable
 from paceline.studies.measures import median, of
 
@@ -80,7 +80,8 @@ def rate(name: str, title: str, runs: Runs) -> Figure:
     """Draw global steps a second over steps."""
     frames = [
         curves.rate(run)
-        .with_columns(steps=(col("steps_per_s") * col("time_s").diff().fill_null(0)).cum_sum())
+        .with_columns(elapsed_s=col("time_s").diff().fill_null(col("time_s")))
+        .with_columns(steps=(col("steps_per_s") * col("elapsed_s")).cum_sum())
         .with_columns(polars.lit(label).alias("run"))
         for label, run in runs.items()
     ]
@@ -202,12 +203,13 @@ def figure(
     *,
     caption: str = "",
     runs: Runs | None = None,
+    labels: tuple[str, ...] = (),
 ) -> Figure:
-    """Make a figure of a frame, with the labels of the runs in it.
+    """Make a figure of a frame, with the labels of the runs in it, or others where there are none.
 
     Raises `Untestable` where nothing would be drawn: an empty chart says nothing of why it is.
     """
-    labels = labels_of((runs or {}).values())
+    labels = labels or labels_of((runs or {}).values())
     needed = [_is_known(frame, column) for column in columns if column.is_number]
     drawn = frame.filter(*needed) if needed else frame
     if drawn.is_empty():
@@ -237,7 +239,3 @@ def side_by_side(
 def strategies(runs: Runs) -> dict[str, str]:
     """Say which strategy each label stands for: it decides the colour."""
     return {label: run.result.strategy for label, run in runs.items()}
-
-
-def labels_of(runs: Any) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(label for run in runs for label in run.labels))

@@ -50,7 +50,8 @@ def l2(evidence: Evidence) -> Judged:
 
 def l3(evidence: Evidence) -> Judged:
     gaps = of(evidence.need("resources", strategy=ASYNC), measures.finish_spread)
-    return judged(median(gaps) < 0.1, f"the first ends {100 * median(gaps):.1f} % before the last")
+    measured = f"the first ends {100 * median(gaps):.1f} % before the last"
+    return judged(median(gaps) < 0.1, measured, "asked for: less than 10 %")
 
 
 def l4(evidence: Evidence) -> Judged:
@@ -122,7 +123,7 @@ def l8(evidence: Evidence) -> Judged:
 def l9(evidence: Evidence) -> Judged:
     ratios = [_sum_ratio(run) for run in evidence.need("resources")]
     measured = f"node 0's bytes are {spread(ratios, '.3f')} times the others' together"
-    return judged(abs(median(ratios) - 1) <= 0.1, measured)
+    return judged(abs(median(ratios) - 1) <= 0.1, measured, "asked for: within 10 %")
 
 
 def l10(evidence: Evidence) -> Judged:
@@ -135,6 +136,7 @@ def l10(evidence: Evidence) -> Judged:
         f"steps of workers a second at batch 75: {work:.2f} times"
     )
     reason = "a global step of sync takes the mini-batches of all three workers, one of async one"
+    reason += "; asked for: 2 to 5 times"
     return judged(2 <= times <= 5, measured, reason)
 
 
@@ -172,7 +174,7 @@ def l13(evidence: Evidence) -> Judged:
     if not drifts:
         raise Untestable("the runs were too short for samples of memory")
     measured = f"in the second half memory moves by {100 * max(drifts):.1f} % at most"
-    return judged(max(drifts) < 0.05, measured)
+    return judged(max(drifts) < 0.05, measured, "asked for: less than 5 %")
 
 
 def l14(evidence: Evidence) -> Judged:
@@ -187,7 +189,7 @@ def l14(evidence: Evidence) -> Judged:
             parts[-1] += f" ({verdict.sentence})"
     waits_more, tie = above(shares[SYNC], shares[ASYNC])
     holds = min(map(median, shares.values())) > 0.5 and waits_more
-    reason = "exchange is sending, receiving and waiting for others"
+    reason = "exchange is sending, receiving and waiting for others; asked for: more than half"
     return judged(holds, "; ".join(parts), f"{reason}; {tie}" if tie else reason)
 
 
@@ -254,7 +256,8 @@ def l19(evidence: Evidence) -> Judged:
         for cpus in (1.0, 0.25)
     )
     measured = f"workers end {100 * equal:.0f} % apart on equal nodes, {100 * unequal:.0f} % apart"
-    return judged(unequal > 2 * equal, f"{measured} with a quarter of a core on node 2")
+    measured += " with a quarter of a core on node 2"
+    return judged(unequal > 2 * equal, measured, "asked for: more than twice as far apart")
 
 
 def _sum_ratio(run: StoredRun) -> float:

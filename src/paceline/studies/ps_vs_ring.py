@@ -180,6 +180,7 @@ def worked_through(evidence: Evidence) -> Figure:
         columns,
         _draw_ring,
         caption="Each worker's chunks after every step: whose gradients are added up in them.",
+        labels=("worked through, not measured",),
     )
 
 
