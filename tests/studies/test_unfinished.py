@@ -71,3 +71,10 @@ def test_with_all_of_them_nothing_is_said_of_going_on(whole):
     # A data-flow graph is kept by TensorBoard, which made-up runs have none of.
     study = load(name)
     assert {*study.tables, *study.figures} - made <= {"dataflow-graph"}
+
+
+def test_a_page_tells_what_was_set_over_what_its_study_says(whole):
+    name, evidence = whole
+    shown = page_of(load(name), Grid.read(name), "quick", evidence, {"worker_steps": 3})
+    assert shown.subtitle.endswith("; but worker_steps = 3")
+    assert "but" not in page(name, evidence).subtitle.rpartition(";")[2]

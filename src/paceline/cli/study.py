@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from paceline.exhibits import Claim
     from paceline.studies.evidence import Evidence
     from paceline.studies.executor import Standing
-    from paceline.studies.grid import Grid, Variant
+    from paceline.studies.grid import Fields, Grid, Variant
 
 HELP = """Carry out a study: its runs, tables, figures and claims, on one page.
 
@@ -113,7 +113,7 @@ def _carry_out(name: str, variant: Variant, settings: list[str], out: Path) -> N
             f"`paceline report {folder.path}` shows what is there"
         )
         raise Interrupted(reason) from error
-    _show(name, variant, evidence, folder.path)
+    _show(name, variant, fields, evidence, folder.path)
     if any(each.spec is not None and each.planned.name in evidence.missing for each in runs):
         raise typer.Exit(1)
 
@@ -141,12 +141,13 @@ def report_again(path: Path, to: Path | None, title: str | None) -> None:
     name, variant, fields = folder.noted()
     studies.load(name)  # says so where it is none of ours
     plans = Grid.read(name).plan(variant, fields)
-    _show(name, variant, gathered(plans, folder), path, to=to, title=title)
+    _show(name, variant, fields, gathered(plans, folder), path, to=to, title=title)
 
 
 def _show(
     name: str,
     variant: Variant,
+    fields: Fields,
     evidence: Evidence,
     folder: Path,
     *,
@@ -160,7 +161,7 @@ def _show(
     from paceline.studies.grid import Grid
 
     known = with_peers(evidence, folder.parent)
-    page = page_of(studies.load(name), Grid.read(name), variant, known)
+    page = page_of(studies.load(name), Grid.read(name), variant, known, fields)
     if title is not None:
         page = dataclasses.replace(page, title=title)
     path = report.write(page, to or folder)

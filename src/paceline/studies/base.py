@@ -11,7 +11,7 @@ from paceline.errors import StoreError
 from paceline.exhibits import Claim, Exhibit, Figure, Judgement, Listing, Page, Section, Table
 from paceline.stored import StoredRun, labels_of
 from paceline.studies.evidence import Evidence, Untestable
-from paceline.studies.grid import Grid, Variant
+from paceline.studies.grid import Fields, Grid, Variant
 
 # What keeps one table, figure or claim from being made, and no other: a run that is not there, or
 # one whose rows cannot be read.
@@ -49,12 +49,18 @@ def judged(holds: bool, measured: str, reason: str = "") -> Judged:
     )
 
 
-def page_of(study: Study, grid: Grid, variant: Variant, evidence: Evidence) -> Page:
-    """Put together what a study shows: the claims first, then its tables and figures."""
+def page_of(
+    study: Study, grid: Grid, variant: Variant, evidence: Evidence, fields: Fields | None = None
+) -> Page:
+    """Put together what a study shows: the claims first, then its tables and figures.
+
+    `fields` were set in every run, and so stand over what the study says of itself.
+    """
+    changed = "".join(f"; but {field} = {value}" for field, value in (fields or {}).items())
     claims = claims_of(study, grid, evidence)
     return Page(
         title=f"{grid.name}: {grid.title}",
-        subtitle=f"{grid.reports}; --{variant}: {grid.says(variant)}",
+        subtitle=f"{grid.reports}; --{variant}: {grid.says(variant)}{changed}",
         conclusion=tuple(_conclusion(claims, evidence)),
         labels=labels_of(evidence.all_runs),
         sections=(
