@@ -16,10 +16,12 @@ from statistics import median
 from typing import Any, Final, final
 
 from paceline import driver
+from paceline.clusters.zygote import Zygote
 from paceline.errors import Interrupted, PacelineError, Problem, RunError, SpecError
 from paceline.progress import View
 from paceline.results import Result
 from paceline.spec import RunSpec, cluster_of
+from paceline.stored import HOW_WATCHED
 from paceline.strategies import STRATEGIES
 from paceline.strategies.base import Strategy
 from paceline.workloads.data.sources.base import Progress
@@ -131,6 +133,8 @@ class Contest:
     """How many runs there will be, so far as is known before."""
     out: Path = driver.DEFAULT_OUT
     watch: Callable[[Standing], None] = lambda _: None
+    zygote: Zygote | None = None
+    """What the runs import torch with, once for all."""
     results: list[tuple[RunSpec, Result]] = field(default_factory=list)
     failures: list[tuple[RunSpec, str]] = field(default_factory=list)
     interrupted: bool = False
@@ -155,7 +159,10 @@ class Contest:
         began_s = time.monotonic()
         try:
             result = driver.run(
-                spec, out=self.out, watch=lambda view: self._show(spec, view, began_s)
+                spec,
+                out=self.out,
+                watch=lambda view: self._show(spec, view, began_s),
+                zygote=self.zygote,
             )
         except (Interrupted, KeyboardInterrupt):
             self.interrupted = True
@@ -258,6 +265,9 @@ def _check(table: Mapping[str, Any], strategies: Sequence[str], vary: Vary) -> N
     if "batch" in vary and not in_rows:
         reason = "with a length in steps larger batches see more rows: use --epochs or --samples"
         problems.append(Problem("--vary", "batch", reason))
+    for key in (each for each in vary if each.partition(".")[0] in HOW_WATCHED):
+        reason = "sides that differ only in how they are watched are one side of a report"
+        problems.append(Problem("--vary", key, reason))
     if not strategies:
         problems.append(Problem("--strategies", "", "none is given", tuple(STRATEGIES.entries)))
     if problems:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 
 IN_PART = "in part "
 # What a run is told that makes it no other run: how it is watched, and what is drawn by lot.
-_NOT_ITS_NATURE = ("record", "seed", "eval_every", "eval_samples")
+HOW_WATCHED = ("record", "eval_every", "eval_samples")
+_NOT_ITS_NATURE = (*HOW_WATCHED, "seed")
 
 
 @final

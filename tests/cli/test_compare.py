@@ -145,6 +145,7 @@ class TestCompare:
             (["--vary", "batch"], "not of the form FIELD=A,B,..."),
             (["--vary", "batch=1,x"], "batch = 'x'"),
             (["--vary", "batch=1,2", "--steps", 5], "use --epochs or --samples"),
+            (["--vary", "record.monitor=true,false"], "differ only in how they are watched"),
             (["--vary", "strategy=ring,rin"], "strategy = 'rin'"),
             (
                 ["--vary", "strategy=ring,single", "--strategies", "solo"],

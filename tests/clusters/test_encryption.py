@@ -83,7 +83,8 @@ def test_secret_keys_are_in_no_file_no_argument_and_no_variable(tmp_path):
     try:
         keys = [line.receive(60)["key"].encode() for line in crew.lines.values()]
         assert len(set(keys)) == 2
-        for text in [*files_below(tmp_path), *told_to_processes(crew._keeper.pid)]:
+        assert crew.departures() == []  # and by this it has heard who its keeper is
+        for text in [*files_below(tmp_path), *told_to_processes(crew._keepers_pid)]:
             assert not any(key in text for key in keys)
     finally:
         crew.end()

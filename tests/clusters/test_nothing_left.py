@@ -33,9 +33,9 @@ def witness(request):
     return witness
 
 
-def start_solo(witness, cwd):
+def start_solo(witness, cwd, seconds=300):
     return start(
-        "run", "logistic-mnist", *QUICK, "--strategy", "solo", "--workers", 3, "--seconds", 300,
+        "run", "logistic-mnist", *QUICK, "--strategy", "solo", "--workers", 3, "--seconds", seconds,
         cwd=cwd, env=witness.environment, prefix=witness.prefix,
     )  # fmt: skip
 
@@ -63,7 +63,7 @@ def test_kill_9_of_the_driver(moment, witness, tmp_path):
     driver = start_solo(witness, tmp_path)
     moments = {
         "as it starts": lambda: any(tmp_path.glob("runs/*/.ballast")),
-        "when seats are forked": lambda: len(witness.processes()) >= 5,
+        "when seats are forked": lambda: len(witness.processes()) >= 6,
         "in training": lambda: is_training(tmp_path),
     }
     wait_until(moments[moment])
@@ -78,12 +78,22 @@ def test_kill_9_of_the_driver(moment, witness, tmp_path):
 def test_kill_9_of_the_keeper_is_a_failed_run(witness, tmp_path):
     driver = start_solo(witness, tmp_path)
     wait_until(lambda: is_training(tmp_path))
-    keepers = [pid for pid in witness.processes() if parent_of(pid) == driver.pid]
-    for pid in keepers:
-        os.kill(pid, signal.SIGKILL)
+    (zygote,) = children_of(driver.pid, witness)
+    (keeper,) = children_of(zygote, witness)
+    os.kill(keeper, signal.SIGKILL)
     _, errors = driver.communicate(timeout=PATIENCE_S)
     assert driver.returncode == 1
     assert "its keeper is gone" in errors
+    assert_nothing_is_left(witness, tmp_path)
+
+
+def test_kill_9_of_the_zygote_harms_no_run(witness, tmp_path):
+    driver = start_solo(witness, tmp_path, seconds=3)
+    wait_until(lambda: is_training(tmp_path))
+    (zygote,) = children_of(driver.pid, witness)
+    os.kill(zygote, signal.SIGKILL)
+    driver.communicate(timeout=PATIENCE_S)
+    assert driver.returncode == 0
     assert_nothing_is_left(witness, tmp_path)
 
 
@@ -111,6 +121,10 @@ def test_strays_of_a_seat_end_too(witness, tmp_path):
     done = paceline("run", "mine.py:Mine", "--batch", 10, cwd=tmp_path, env=witness.environment)
     assert done.returncode == 0
     assert_nothing_is_left(witness, tmp_path)
+
+
+def children_of(pid: int, witness: Witness) -> list[int]:
+    return [each for each in witness.processes() if parent_of(each) == pid]
 
 
 def parent_of(pid: int) -> int:

@@ -98,6 +98,38 @@ def test_the_end_of_the_other_is_noticed_after_its_last_words(ends: tuple[Line, 
         second.offer("status")
 
 
+def test_more_sockets_can_be_handed_over_than_fit_in_one_message(ends: tuple[Line, Line]):
+    pairs = [socket.socketpair() for _ in range(300)]
+    ends[0].hand_over([mine for mine, _ in pairs])
+    taken = [socket.socket(fileno=each) for each in ends[1].take_over(300)]
+    try:
+        for number, ((_, kept), got) in enumerate(zip(pairs, taken, strict=True)):
+            kept.send(str(number).encode())
+            assert got.recv(10) == str(number).encode()
+        assert not any(os.get_inheritable(each.fileno()) for each in taken)
+    finally:
+        for each in (*taken, *(end for pair in pairs for end in pair)):
+            each.close()
+
+
+def test_whoever_waits_for_sockets_is_told_of_the_end(ends: tuple[Line, Line]):
+    ends[0].close()
+    with pytest.raises(LineClosed):
+        ends[1].take_over(1)
+
+
+def test_one_who_is_finished_still_hears_the_other(ends: tuple[Line, Line]):
+    ends[0].finish()
+    with pytest.raises(LineClosed):
+        ends[1].receive(5)
+    ends[1].send("farewell")
+    assert ends[0].receive(5) == {"kind": "farewell"}
+    ends[1].close()
+    ends[0].finish()  # of one who is gone nothing is wanted
+    with pytest.raises(LineClosed):
+        ends[0].receive(5)
+
+
 def test_a_line_with_a_high_descriptor_can_be_waited_on(ends: tuple[Line, Line]):
     if os.sysconf("SC_OPEN_MAX") <= 1500:
         pytest.skip("no descriptor beyond 1023 is allowed here")

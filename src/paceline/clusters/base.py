@@ -14,6 +14,7 @@ from paceline.description import Description
 from paceline.errors import Problem
 
 if TYPE_CHECKING:
+    from paceline.clusters.zygote import Zygote
     from paceline.comm.base import Channel
     from paceline.comm.meter import Meter
     from paceline.comm.shared import Host
@@ -55,8 +56,15 @@ class Job:
     """Modules that every seat will need, for a cluster that can import them once for all."""
     dilation: float = 1.0
     """How many times slower than asked for links are, where time is virtual."""
+    zygote: Zygote | None = None
+    """Where to have its processes forked, if something has imported torch for several runs."""
     spec: Any = None
     """The live description, for a cluster that can hand it over without writing it down."""
+
+    @property
+    def module(self) -> str:
+        """The module that the entry function is in."""
+        return self.entry.partition(":")[0]
 
     def log_path(self, seat: Seat) -> Path:
         return self.run_dir / "logs" / f"{seat.name}.log"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
-import subprocess
+import signal
 import sys
+import time
 from collections.abc import Callable, Mapping
 from typing import Any, final
 
-from paceline.clusters.base import SEAT_VARIABLE, Crew, Departure, Job, LinkReport
+from paceline.clusters.base import Crew, Departure, Job, LinkReport
+from paceline.clusters.zygote import Zygote
 from paceline.comm.line import Line, LineClosed, Message
 
 _PATIENCE_S = 5.0
@@ -16,7 +19,7 @@ _PATIENCE_S = 5.0
 
 @final
 class KeptCrew(Crew):
-    """Talks to the keeper, the one child; the seats are the keeper's children."""
+    """Talks to the keeper; the seats are the keeper's children."""
 
     def __init__(
         self, job: Job, how: Mapping[str, Any], sweep: Callable[[], None] = lambda: None
@@ -26,27 +29,23 @@ class KeptCrew(Crew):
         `sweep` is called when a keeper had to be killed, to remove what it would have removed.
         """
         self._sweep = sweep
-        self.lines = {}
-        ends = {}
-        for seat in job.seats:
-            mine, ends[seat.name] = Line.pair()
-            self.lines[seat.name] = Line(mine)
-        keepers_mine, keepers_end = Line.pair()
-        self._keepers_line = Line(keepers_mine)
-        descriptors = [end.fileno() for end in ends.values()]
-        self._keeper = subprocess.Popen(
-            [sys.executable, "-m", "paceline.clusters.keeper", str(keepers_end.fileno())],
-            pass_fds=(keepers_end.fileno(), *descriptors),
-            stdin=subprocess.DEVNULL,
-            env=_quiet_environment(job.threads),
-            start_new_session=True,
-        )
-        table = _job_table(job, dict(zip(ends, descriptors, strict=True)))
-        self._keepers_line.send("job", job={**table, "nodes": [], **how})
-        keepers_end.close()
-        for end in ends.values():
-            end.close()
+        self._is_over = False
+        self._zygote = job.zygote or Zygote([job.module, *job.imports])
+        self._is_own = job.zygote is None
+        self._keepers_pid: int | None = None
         self._sitting = {seat.name for seat in job.seats}
+        pairs = {seat.name: Line.pair() for seat in job.seats}
+        self.lines = {name: Line(mine) for name, (mine, _) in pairs.items()}
+        mine, keepers_end = Line.pair()
+        self._keepers_line = Line(mine)
+        try:
+            self._zygote.fork(keepers_end)
+            self._keepers_line.send("job", job={**_job_table(job), "nodes": [], **how})
+            self._keepers_line.hand_over([end for _, end in pairs.values()])
+        finally:
+            keepers_end.close()
+            for _, end in pairs.values():
+                end.close()
 
     def departures(self) -> list[Departure]:
         left: list[Departure] = []
@@ -58,6 +57,9 @@ class KeptCrew(Crew):
         return left
 
     def _hear(self, message: Message) -> list[Departure]:
+        if message["kind"] == "kept":
+            self._keepers_pid = message["pid"]
+            return []
         if message["kind"] == "built":
             self.links = [LinkReport(**each) for each in message["links"]]
             self.warnings = message["warnings"]
@@ -74,33 +76,45 @@ class KeptCrew(Crew):
         return left
 
     def end(self) -> None:
+        if self._is_over:
+            return
+        self._is_over = True
         # The keeper reads end-of-file and ends the seats; should it hang, its own end ends them.
-        self._keepers_line.close()
+        self._keepers_line.finish()
         for line in self.lines.values():
             line.close()
+        self.departures()
+        if self._is_own or self._keepers_pid is None:  # of torch's import, nobody waits for the end
+            self._zygote.close()
+        if not self._is_keeper_gone():
+            self._kill_keeper()
+        self._keepers_line.close()
+
+    def _is_keeper_gone(self) -> bool:
+        """Wait for the keeper's end of its line to close, which nobody else holds."""
+        deadline_s = time.monotonic() + _PATIENCE_S
         try:
-            self._keeper.wait(_PATIENCE_S)
-        except subprocess.TimeoutExpired:
-            self._keeper.kill()
-            self._keeper.wait()
-            self._sweep()
+            while (left_s := deadline_s - time.monotonic()) > 0:
+                if message := self._keepers_line.receive(left_s):
+                    self._hear(message)
+        except LineClosed:
+            return True
+        return False
+
+    def _kill_keeper(self) -> None:
+        # Its number is still its own: the line would have been closed with it.
+        if self._keepers_pid is not None:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(self._keepers_pid, signal.SIGKILL)
+        self._sweep()
 
 
-def _quiet_environment(threads: int) -> dict[str, str]:
-    """Keep BLAS and OpenMP from starting a thread a core in each of several processes."""
-    pools = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS")
-    quiet = {**dict.fromkeys(pools, str(threads)), "OPENBLAS_NUM_THREADS": "1"}
-    # Gloo looks for an interface by the host's name, which need not lead to one.
-    return {**os.environ, **quiet, SEAT_VARIABLE: "1", "GLOO_SOCKET_IFNAME": "lo"}
-
-
-def _job_table(job: Job, descriptors: dict[str, int]) -> dict[str, object]:
+def _job_table(job: Job) -> dict[str, object]:
     seats = [
         {
             "role": seat.role,
             "index": seat.index,
             "node": seat.node,
-            "line": descriptors[seat.name],
             "log": str(job.log_path(seat)),
         }
         for seat in job.seats

@@ -1,8 +1,9 @@
-"""The keeper: imports torch once, forks the seats, and sees to it that none outlives the run.
+"""The keeper: forks the seats of a run, and sees to it that none outlives it.
 
-It holds a line to the driver and nothing else. When the driver ends, however it ends, the line
-reads end-of-file and the keeper kills the seats. Where the kernel allows, the keeper is init of
-a PID namespace, so that its own death, and a seat's stray children, are the kernel's business.
+It is forked itself, by a zygote that has imported torch, and holds a line to the driver and nothing
+else. When the driver ends, however it ends, the line reads end-of-file and the keeper kills the
+seats. Where the kernel allows, the keeper is init of a PID namespace, so that its own death, and a
+seat's stray children, are the kernel's business.
 """
 
 from __future__ import annotations
@@ -82,19 +83,19 @@ def _name_of(table: Table) -> str:
     return f"{table['role']}{table['index']}"
 
 
-def main() -> None:
-    """Run as `python -m paceline.clusters.keeper FD`."""
-    line = Line(socket.socket(fileno=int(sys.argv[1])))
+def keep(line: Line) -> None:
+    """Keep one run, as the driver says on the line, from its start to its end."""
     job = _job(line)
     if job is None:
         return
     sys.path[:] = job["path"]
+    os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(job["threads"]))
     site = Site(job["nodes"], job["mark"]) if job["nodes"] else None
     _become_init(job, site)
     if site is not None and not _build(site, job, line):
         _remove_caps(site)
         return
-    entry_function(job["entry"])  # imports torch, once for all
+    entry_function(job["entry"])  # what the zygote has not imported yet
     for name in job["imports"]:
         importlib.import_module(name)
     assert threading.active_count() == 1, "a thread does not survive a fork"
@@ -118,11 +119,15 @@ def main() -> None:
 def _job(line: Line) -> Table | None:
     """Hear what to do; None if the driver was stopped before it could say so."""
     try:
+        line.send("kept", pid=os.getpid())
         message = line.receive()
+        assert message is not None
+        job: Table = message["job"]
+        descriptors = line.take_over(len(job["seats"]))
     except LineClosed:
         return None
-    assert message is not None
-    job: Table = message["job"]
+    for table, descriptor in zip(job["seats"], descriptors, strict=True):
+        table["line"] = descriptor
     return job
 
 
@@ -344,7 +349,3 @@ def _sit(job: Table, table: Table, stock: _Stock) -> int:
         meter=meter,
     )
     return entry_function(job["entry"])(berth)
-
-
-if __name__ == "__main__":
-    main()

@@ -10,16 +10,20 @@ from __future__ import annotations
 import contextlib
 import json
 import math
+import os
 import select
 import socket
 import time
 from collections import deque
+from collections.abc import Sequence
 from typing import Any, Final, final
 
 from paceline.errors import Aborted
 
 Message = dict[str, Any]
 MOST_BYTES: Final = 1 << 17
+# The kernel takes no more than 253 descriptors with one message.
+_MOST_HANDED: Final = 200
 
 
 class LineClosed(Exception):
@@ -80,6 +84,33 @@ class Line:
         poller = select.poll()  # select() itself cannot look at descriptors beyond 1023
         poller.register(self._socket, select.POLLIN)
         return bool(poller.poll(math.ceil(timeout_s * 1000)))
+
+    def hand_over(self, ends: Sequence[socket.socket]) -> None:
+        """Give sockets to the process at the other end; ours stay open."""
+        descriptors = [each.fileno() for each in ends]
+        try:
+            for first in range(0, len(descriptors), _MOST_HANDED):
+                handed = descriptors[first : first + _MOST_HANDED]
+                socket.send_fds(self._socket, [b"sockets"], handed)
+        except OSError as error:
+            raise LineClosed(str(error)) from error
+
+    def take_over(self, number: int) -> list[int]:
+        """Wait for so many sockets; returns their descriptors. Raises `LineClosed` at the end."""
+        taken: list[int] = []
+        while len(taken) < number:
+            text, handed, *_ = socket.recv_fds(self._socket, MOST_BYTES, _MOST_HANDED)
+            if not handed:
+                raise LineClosed("no more files can be opened" if text else "end of file")
+            taken += handed
+        for descriptor in taken:
+            os.set_inheritable(descriptor, False)  # recv_fds of Python 3.11 heeds no flag for it
+        return taken
+
+    def finish(self) -> None:
+        """Say nothing more, so that the other end reads end-of-file; it may still be heard."""
+        with contextlib.suppress(OSError):  # it is gone already
+            self._socket.shutdown(socket.SHUT_WR)
 
     def close(self) -> None:
         self._socket.close()

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import final
 
 from paceline import driver
+from paceline.clusters.zygote import Zygote
 from paceline.errors import DataError, Interrupted, NotHere, RunError, SpecError
 from paceline.progress import View
 from paceline.results import Result
@@ -58,11 +59,11 @@ def carry_out(
     the others go on. Raises `Interrupted` when it is stopped, and `StoreError` when nothing can be
     written.
     """
-    with folder.held():
+    with folder.held(), driver.zygote() as zygote:
         begin()
         course = _Course(runs, folder, folder.contents(), watch or (lambda _: None))
         for each in runs:
-            course.carry_out(each)
+            course.carry_out(each, zygote)
         return course.evidence()
 
 
@@ -94,7 +95,7 @@ class _Course:
             if key in self._groups
         }
 
-    def carry_out(self, run: Settled) -> None:
+    def carry_out(self, run: Settled, zygote: Zygote) -> None:
         if run.spec is None or run.key is None or run.key in self._finished:
             return
         self._contents.clear_unfinished(run.key)
@@ -103,7 +104,10 @@ class _Course:
         result = failure = None
         try:
             result = driver.run(
-                run.spec, out=self._folder.runs, watch=lambda view: self._tell(run, view)
+                run.spec,
+                out=self._folder.runs,
+                watch=lambda view: self._tell(run, view),
+                zygote=zygote,
             )
         except Interrupted:
             raise

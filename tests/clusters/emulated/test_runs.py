@@ -107,7 +107,7 @@ def test_kill_9_while_slow_links_are_measured_leaves_nothing_either(tmp_path):
 def is_keeper_at_its_bridge(pid: int) -> bool:
     process = Path(f"/proc/{pid}")
     with contextlib.suppress(OSError):  # it ended meanwhile
-        is_keeper = b"paceline.clusters.keeper" in (process / "cmdline").read_bytes()
+        is_keeper = b"paceline.clusters.zygote" in (process / "cmdline").read_bytes()
         own = Path("/proc/self/ns/net").readlink()
         return is_keeper and (process / "ns/net").readlink() != own
     return False

@@ -1,0 +1,69 @@
+"""The zygote's process: imports once, then forks a keeper for each line that it is handed."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+import importlib
+import os
+import signal
+import socket
+import sys
+import threading
+
+from paceline.clusters.keeper import keep
+from paceline.comm.line import Line, LineClosed, Message
+
+
+def main() -> None:
+    """Run as `python -m paceline.clusters.zygote_process FD`."""
+    line = Line(socket.socket(fileno=int(sys.argv[1])))
+    with contextlib.suppress(LineClosed):  # the driver is gone: keepers see it for themselves
+        _import_as_told(line)
+        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a keeper ended
+        while message := line.receive():
+            (end,) = line.take_over(1)
+            _fork(end, message, line)
+
+
+def _import_as_told(line: Line) -> None:
+    begin = line.receive()
+    assert begin is not None
+    sys.path[:] = begin["path"]
+    for name in begin["imports"]:
+        importlib.import_module(name)
+    assert threading.active_count() == 1, "a thread does not survive a fork"
+    gc.collect()
+    gc.freeze()  # the collector then leaves the shared pages of the forks alone
+
+
+def _fork(end: int, surroundings: Message, line: Line) -> None:
+    if os.fork():
+        os.close(end)
+        return
+    code = 1
+    try:
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+        line.close()
+        _adopt(surroundings)
+        keep(Line(socket.socket(fileno=end)))
+        code = 0
+    except BaseException:  # noqa: BLE001 - or it would go on as a second zygote
+        sys.excepthook(*sys.exc_info())
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _adopt(surroundings: Message) -> None:
+    """Have the driver's folder and environment of now, not those of when it started the zygote."""
+    os.chdir(surroundings["folder"])
+    for name, value in surroundings["environment"].items():
+        if value is None:
+            os.environ.pop(name, None)
+        else:
+            os.environ[name] = value
+
+
+if __name__ == "__main__":
+    main()
