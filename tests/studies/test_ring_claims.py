@@ -1,6 +1,7 @@
 """Claims of `ps-vs-ring` on runs whose rates are known: they hold where they should."""
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
@@ -100,6 +101,26 @@ def test_r3_holds_where_a_worker_sends_what_a_ring_needs(evidence_of, models, ju
 def test_r3_holds_where_networks_that_compute_longer_send_fewer_packets_a_second(
     tmp_path, resnet_per_s, judgement, told
 ):
+    judged = ring_claims.r3(counted(tmp_path, resnet_per_s))
+    assert judged.judgement == judgement
+    assert "least computing a byte first: AlexNet 100,000" in judged.measured
+    assert told in judged.reason
+
+
+def test_r3_does_not_judge_packets_of_a_host_that_could_not_keep_up(tmp_path):
+    def limit(plan, run):
+        is_limited = run.result.workload != RESNET
+        return replace(run, result=replace(run.result, host_limited=is_limited))
+
+    judged = ring_claims.r3(changed(counted(tmp_path, 200_000), limit))
+    assert judged.judgement == "holds"
+    assert "packets are not judged" in judged.reason
+    assert "limited by this host, and left out: AlexNet" in judged.reason
+
+
+def counted(folder: Path, resnet_per_s: int) -> Evidence:
+    """Make evidence of rings as they should be, of AlexNet with 100,000 packets a second."""
+
     def change(plan, run):
         result, count = run.result, run.result.num_workers
         per_s = resnet_per_s if result.workload == RESNET else 100_000
@@ -109,10 +130,7 @@ def test_r3_holds_where_networks_that_compute_longer_send_fewer_packets_a_second
         nodes = tuple(replace(each, packets_sent=packets) for each in result.nodes)
         return replace(run, result=replace(result, workers=workers, nodes=nodes))
 
-    judged = ring_claims.r3(changed(made_evidence(tmp_path, "ps-vs-ring"), change))
-    assert judged.judgement == judgement
-    assert "least computing a byte first: AlexNet 100,000" in judged.measured
-    assert told in judged.reason
+    return changed(made_evidence(folder, "ps-vs-ring"), change)
 
 
 def test_r3_says_why_packets_are_not_judged(evidence_of):
