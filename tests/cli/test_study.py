@@ -38,6 +38,7 @@ def test_ls_names_every_study_and_what_waits(tmp_path):
         (["mnist-logistic", "--quick", "--full"], "--quick is given too"),
         (["mnist-logistic", "--set", "batch"], "not of the form FIELD=VALUE"),
         (["mnist-logistic", "--set", "seed=1"], "seed = 1: this study varies it"),
+        (["ps-vs-ring", "--only", "links,rings"], "--only = 'rings': the study has no such group"),
         (["mnist-logistic", "batch=10"], "batch = 10: this study varies it"),
         (["mnist-logistic", "workload=synthetic"], "workload = 'synthetic': a study has"),
         (["mnist-logistic", "workload.name=synthetic"], "workload = 'synthetic': a study has"),
@@ -65,6 +66,19 @@ def test_a_command_that_is_refused_leaves_the_note_of_the_one_that_goes_on(tmp_p
     assert done.returncode != 0
     assert "another process carries this study out" in done.stderr
     assert folder.noted() == ("alexnet-scaling", "quick", SMALL)
+
+
+def test_some_of_its_groups_can_be_carried_out_alone_and_the_page_is_of_all(tmp_path):
+    only = ("--only", "stale-rate", "--set", "workload.subset=tenth")
+    done = paceline("study", "ps-vs-ring", "--quick", *only, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    folder = place(tmp_path / "runs", "ps-vs-ring", "quick")
+    names = sorted(path.name.split("-", 2)[2] for path in (folder / "runs").iterdir())
+    assert [name.rpartition("-")[0] for name in names] == [
+        "logistic-mnist-ps-async",
+        "logistic-mnist-ps-sync",
+    ]
+    assert "R1     cannot be tested here" in done.stdout
 
 
 def test_report_writes_the_page_of_a_study_again(tmp_path):

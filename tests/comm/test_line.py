@@ -100,8 +100,10 @@ def test_the_end_of_the_other_is_noticed_after_its_last_words(ends: tuple[Line, 
 
 def test_more_sockets_can_be_handed_over_than_fit_in_one_message(ends: tuple[Line, Line]):
     pairs = [socket.socketpair() for _ in range(300)]
-    ends[0].hand_over([mine for mine, _ in pairs])
-    taken = [socket.socket(fileno=each) for each in ends[1].take_over(300)]
+    ends[0].hand_over("take", [mine for mine, _ in pairs], word="these")
+    message, descriptors = ends[1].take_over()
+    taken = [socket.socket(fileno=each) for each in descriptors]
+    assert (message["kind"], message["word"]) == ("take", "these")
     try:
         for number, ((_, kept), got) in enumerate(zip(pairs, taken, strict=True)):
             kept.send(str(number).encode())
@@ -115,7 +117,14 @@ def test_more_sockets_can_be_handed_over_than_fit_in_one_message(ends: tuple[Lin
 def test_whoever_waits_for_sockets_is_told_of_the_end(ends: tuple[Line, Line]):
     ends[0].close()
     with pytest.raises(LineClosed):
-        ends[1].take_over(1)
+        ends[1].take_over()
+
+
+def test_a_message_that_would_be_cut_off_is_refused_and_the_line_lives_on(ends: tuple[Line, Line]):
+    with pytest.raises(OSError, match="more than the 131,072 that are read"):
+        ends[0].send("long", text="x" * 140_000)
+    ends[0].send("short")
+    assert ends[1].receive(5) == {"kind": "short"}
 
 
 def test_one_who_is_finished_still_hears_the_other(ends: tuple[Line, Line]):

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from paceline.exhibits import Claim
     from paceline.studies.evidence import Evidence
     from paceline.studies.executor import Standing
-    from paceline.studies.grid import Fields, Grid, Variant
+    from paceline.studies.grid import Fields, Grid, Planned, Variant
 
 HELP = """Carry out a study: its runs, tables, figures and claims, on one page.
 
@@ -35,6 +35,8 @@ Examples:
   paceline study mnist-logistic --quick
 
   paceline study lenet-scaling --full --out runs
+
+  paceline study ps-vs-ring --full --only ring,links
 """
 
 
@@ -60,6 +62,10 @@ def study(  # noqa: PLR0917 - each is an option on the command line
             "--set", metavar="FIELD=VALUE", help="Set any field of the spec, in every run."
         ),
     ] = None,
+    only: Annotated[
+        str | None,
+        typer.Option(metavar="GROUP,...", help="Carry out only these groups of its runs, for now."),
+    ] = None,
     out: Annotated[Path, typer.Option(help="The folder of all runs.")] = Path("runs"),
 ) -> None:
     if name == "ls":
@@ -68,7 +74,7 @@ def study(  # noqa: PLR0917 - each is an option on the command line
     if quick and full:
         raise SpecError([Problem("--full", full, "--quick is given too: one of them")])
     settings = [*(set_ or []), *(more_settings or [])]
-    _carry_out(name, "full" if full else "quick", settings, out)
+    _carry_out(name, "full" if full else "quick", settings, only, out)
 
 
 def _list() -> None:
@@ -87,9 +93,11 @@ def _list() -> None:
     wide_console().print(table)
 
 
-def _carry_out(name: str, variant: Variant, settings: list[str], out: Path) -> None:
+def _carry_out(
+    name: str, variant: Variant, settings: list[str], only: str | None, out: Path
+) -> None:
     from paceline import studies
-    from paceline.studies.executor import carry_out
+    from paceline.studies.executor import carry_out, gathered
     from paceline.studies.finding import place
     from paceline.studies.folder import StudyDir
     from paceline.studies.grid import Grid
@@ -99,7 +107,8 @@ def _carry_out(name: str, variant: Variant, settings: list[str], out: Path) -> N
     grid = Grid.read(name)
     fields = _settings(settings)
     grid.refuse_varied(fields)
-    runs = settle(grid.plan(variant, fields))
+    plans = grid.plan(variant, fields)
+    runs = settle(_chosen(plans, only))
     folder = StudyDir(place(out, name, variant))
     _introduce(grid, variant)
     interrupt_on(signal.SIGTERM, signal.SIGHUP)
@@ -113,9 +122,22 @@ def _carry_out(name: str, variant: Variant, settings: list[str], out: Path) -> N
             f"`paceline report {folder.path}` shows what is there"
         )
         raise Interrupted(reason) from error
-    _show(name, variant, fields, evidence, folder.path)
+    _show(name, variant, fields, evidence if only is None else gathered(plans, folder), folder.path)
     if any(each.spec is not None and each.planned.name in evidence.missing for each in runs):
         raise typer.Exit(1)
+
+
+def _chosen(plans: list[Planned], only: str | None) -> list[Planned]:
+    """Give the runs of the groups that are named; all, where none is."""
+    if only is None:
+        return plans
+    wanted = {each.strip() for each in only.split(",")}
+    groups = tuple(dict.fromkeys(each.group for each in plans))
+    unknown = sorted(wanted - set(groups))
+    if unknown:
+        reason = "the study has no such group of runs"
+        raise SpecError([Problem("--only", each, reason, groups) for each in unknown])
+    return [each for each in plans if each.group in wanted]
 
 
 def _settings(settings: list[str]) -> dict[str, Any]:

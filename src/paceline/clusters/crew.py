@@ -40,8 +40,13 @@ class KeptCrew(Crew):
         self._keepers_line = Line(mine)
         try:
             self._zygote.fork(keepers_end)
-            self._keepers_line.send("job", job={**_job_table(job), "nodes": [], **how})
-            self._keepers_line.hand_over([end for _, end in pairs.values()])
+            table = {**_job_table(job), "nodes": [], **how}
+            self._keepers_line.hand_over("job", [end for _, end in pairs.values()], job=table)
+        except BaseException as error:
+            self.end()
+            if isinstance(error, LineClosed):
+                raise ChildProcessError(f"its keeper is gone: {error}") from error
+            raise
         finally:
             keepers_end.close()
             for _, end in pairs.values():
@@ -84,11 +89,13 @@ class KeptCrew(Crew):
         for line in self.lines.values():
             line.close()
         self.departures()
-        if self._is_own or self._keepers_pid is None:  # of torch's import, nobody waits for the end
-            self._zygote.close()
+        if self._keepers_pid is None:  # torch is still being imported, and nobody waits for that
+            self._zygote.kill()
         if not self._is_keeper_gone():
             self._kill_keeper()
         self._keepers_line.close()
+        if self._is_own:
+            self._zygote.close()
 
     def _is_keeper_gone(self) -> bool:
         """Wait for the keeper's end of its line to close, which nobody else holds."""
@@ -102,10 +109,10 @@ class KeptCrew(Crew):
         return False
 
     def _kill_keeper(self) -> None:
-        # Its number is still its own: the line would have been closed with it.
         if self._keepers_pid is not None:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self._keepers_pid, signal.SIGKILL)
+        self._is_keeper_gone()
         self._sweep()
 
 

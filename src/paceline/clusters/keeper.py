@@ -120,12 +120,10 @@ def _job(line: Line) -> Table | None:
     """Hear what to do; None if the driver was stopped before it could say so."""
     try:
         line.send("kept", pid=os.getpid())
-        message = line.receive()
-        assert message is not None
-        job: Table = message["job"]
-        descriptors = line.take_over(len(job["seats"]))
+        message, descriptors = line.take_over()
     except LineClosed:
         return None
+    job: Table = message["job"]
     for table, descriptor in zip(job["seats"], descriptors, strict=True):
         table["line"] = descriptor
     return job

@@ -6,15 +6,18 @@ run by itself has its own. A keeper that has been forked needs it no more.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterable
-from typing import Self, final
+from collections.abc import Iterable, Mapping
+from typing import Final, Self, final
 
 from paceline.clusters.base import SEAT_VARIABLE
 from paceline.comm.line import Line, LineClosed
+
+_PATIENCE_S: Final = 5.0
 
 
 @final
@@ -29,7 +32,8 @@ class Zygote:
         self._imports = [*imports]
         self._process: subprocess.Popen[bytes] | None = None
         self._line: Line | None = None
-        self._environment: dict[str, str] = {}
+        self._environment: Mapping[str, str] = {}
+        self._folder: str | None = None
 
     def fork(self, end: socket.socket) -> None:
         """Have a keeper forked that holds one end of a line; the caller closes its own copy."""
@@ -40,12 +44,22 @@ class Zygote:
             self._fork(end)
 
     def close(self) -> None:
-        """End its process; keepers go on. Idempotent."""
-        if self._process is not None and self._line is not None:
+        """Have its process end, when the last keeper has. Idempotent."""
+        if self._line is not None:
             self._line.close()
-            self._process.kill()  # it may be in the middle of importing, and holds nothing
-            self._process.wait()
+        if self._process is not None:
+            try:
+                self._process.wait(_PATIENCE_S)
+            except subprocess.TimeoutExpired:
+                self._process.kill()
+                self._process.wait()
         self._process = self._line = None
+
+    def kill(self) -> None:
+        """End its process at once, whatever it is doing; keepers go on."""
+        if self._process is not None:
+            self._process.kill()
+        self.close()
 
     def __enter__(self) -> Self:
         return self
@@ -56,33 +70,41 @@ class Zygote:
     def _fork(self, end: socket.socket) -> None:
         if self._line is None or self._process is None or self._process.poll() is not None:
             self.close()
-            self._line = self._start()
-        self._line.send("fork", environment=self._changes(), folder=os.getcwd())  # noqa: PTH109
-        self._line.hand_over([end])
+            self._start()
+            assert self._line is not None
+        folder = _folder()
+        self._line.hand_over(
+            "fork",
+            [end],
+            environment=_changes(self._environment, _quiet_environment()),
+            folder=None if folder == self._folder else folder,
+        )
 
-    def _changes(self) -> dict[str, str | None]:
-        """What has changed in the environment since the process was started; None: it is gone."""
-        names = {**self._environment, **os.environ}
-        return {
-            name: os.environ.get(name)
-            for name in names
-            if os.environ.get(name) != self._environment.get(name)
-        }
-
-    def _start(self) -> Line:
+    def _start(self) -> None:
         mine, other = Line.pair()
-        self._environment = {**os.environ}
+        self._line = Line(mine)
+        self._environment, self._folder = _quiet_environment(), _folder()
         with other:
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "paceline.clusters.zygote_process", str(other.fileno())],
                 pass_fds=(other.fileno(),),
                 stdin=subprocess.DEVNULL,
-                env=_quiet_environment(),
+                env=self._environment,
                 start_new_session=True,
             )
-        line = Line(mine)
-        line.send("begin", path=sys.path, imports=self._imports)
-        return line
+        self._line.send("begin", path=sys.path, imports=self._imports)
+
+
+def _folder() -> str | None:
+    """The folder we are in, if it is still there."""
+    with contextlib.suppress(OSError):
+        return os.getcwd()  # noqa: PTH109
+    return None
+
+
+def _changes(before: Mapping[str, str], now: Mapping[str, str]) -> dict[str, str | None]:
+    """What to set to have what is there now; None: to remove."""
+    return {name: now.get(name) for name in {**before, **now} if before.get(name) != now.get(name)}
 
 
 def _quiet_environment() -> dict[str, str]:

@@ -20,10 +20,19 @@ def main() -> None:
     line = Line(socket.socket(fileno=int(sys.argv[1])))
     with contextlib.suppress(LineClosed):  # the driver is gone: keepers see it for themselves
         _import_as_told(line)
-        signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody asks how a keeper ended
-        while message := line.receive():
-            (end,) = line.take_over(1)
+        signal.signal(signal.SIGCHLD, _reap)
+        while True:
+            message, (end,) = line.take_over()
             _fork(end, message, line)
+    with contextlib.suppress(ChildProcessError):
+        while True:
+            os.waitpid(-1, 0)  # or what keepers have used would be counted to nobody
+
+
+def _reap(*_: object) -> None:
+    with contextlib.suppress(ChildProcessError):
+        while os.waitpid(-1, os.WNOHANG) != (0, 0):
+            pass
 
 
 def _import_as_told(line: Line) -> None:
@@ -56,13 +65,19 @@ def _fork(end: int, surroundings: Message, line: Line) -> None:
 
 
 def _adopt(surroundings: Message) -> None:
-    """Have the driver's folder and environment of now, not those of when it started the zygote."""
-    os.chdir(surroundings["folder"])
+    """Be as a process that was started now: not all of the zygote is for every run."""
+    if surroundings["folder"] is not None:
+        os.chdir(surroundings["folder"])
     for name, value in surroundings["environment"].items():
         if value is None:
             os.environ.pop(name, None)
         else:
             os.environ[name] = value
+    importlib.invalidate_caches()  # files may have come since
+    if "numpy.random" in sys.modules:
+        sys.modules[
+            "numpy.random"
+        ].seed()  # or all runs would draw the same where none is asked for
 
 
 if __name__ == "__main__":

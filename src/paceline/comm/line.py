@@ -8,6 +8,7 @@ reads end-of-file, so nobody waits for a process that is gone.
 from __future__ import annotations
 
 import contextlib
+import errno
 import json
 import math
 import os
@@ -54,9 +55,23 @@ class Line:
         with contextlib.suppress(BlockingIOError):
             self._send({"kind": kind, **fields}, flags=socket.MSG_DONTWAIT)
 
-    def _send(self, message: Message, flags: int) -> None:
+    def hand_over(self, kind: str, ends: Sequence[socket.socket], **fields: Any) -> None:
+        """Send a message, and sockets with it; ours stay open."""
+        handed = [each.fileno() for each in ends]
+        self._send({"kind": kind, "num_ends": len(ends), **fields}, 0, handed[:_MOST_HANDED])
+        for first in range(_MOST_HANDED, len(handed), _MOST_HANDED):
+            self._send({"kind": "more"}, 0, handed[first : first + _MOST_HANDED])
+
+    def _send(self, message: Message, flags: int, handed: Sequence[int] = ()) -> None:
+        text = json.dumps(message, separators=(",", ":")).encode()
+        if len(text) > MOST_BYTES:
+            told = f"a message of {len(text):,} bytes, more than the {MOST_BYTES:,} that are read"
+            raise OSError(errno.EMSGSIZE, told)
         try:
-            self._socket.send(json.dumps(message, separators=(",", ":")).encode(), flags)
+            if handed:
+                socket.send_fds(self._socket, [text], handed, flags)
+            else:
+                self._socket.send(text, flags)
         except BlockingIOError:
             raise
         except OSError as error:
@@ -85,27 +100,26 @@ class Line:
         poller.register(self._socket, select.POLLIN)
         return bool(poller.poll(math.ceil(timeout_s * 1000)))
 
-    def hand_over(self, ends: Sequence[socket.socket]) -> None:
-        """Give sockets to the process at the other end; ours stay open."""
-        descriptors = [each.fileno() for each in ends]
-        try:
-            for first in range(0, len(descriptors), _MOST_HANDED):
-                handed = descriptors[first : first + _MOST_HANDED]
-                socket.send_fds(self._socket, [b"sockets"], handed)
-        except OSError as error:
-            raise LineClosed(str(error)) from error
-
-    def take_over(self, number: int) -> list[int]:
-        """Wait for so many sockets; returns their descriptors. Raises `LineClosed` at the end."""
-        taken: list[int] = []
-        while len(taken) < number:
-            text, handed, *_ = socket.recv_fds(self._socket, MOST_BYTES, _MOST_HANDED)
-            if not handed:
-                raise LineClosed("no more files can be opened" if text else "end of file")
-            taken += handed
+    def take_over(self) -> tuple[Message, list[int]]:
+        """Wait for what is handed over; returns the message and its sockets' descriptors."""
+        message, taken = self._take_over()
+        while len(taken) < message["num_ends"]:
+            _, more = self._take_over()
+            if not more:
+                raise LineClosed("no more files can be opened")
+            taken += more
         for descriptor in taken:
             os.set_inheritable(descriptor, False)  # recv_fds of Python 3.11 heeds no flag for it
-        return taken
+        return message, taken
+
+    def _take_over(self) -> tuple[Message, list[int]]:
+        try:
+            text, handed, *_ = socket.recv_fds(self._socket, MOST_BYTES, _MOST_HANDED)
+        except OSError as error:
+            raise LineClosed(str(error)) from error
+        if not text:
+            raise LineClosed("end of file")
+        return json.loads(text), handed
 
     def finish(self) -> None:
         """Say nothing more, so that the other end reads end-of-file; it may still be heard."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -12,6 +13,7 @@ from paceline import driver
 from paceline.clusters.base import Cluster
 from paceline.clusters.inline import Inline
 from paceline.clusters.local import Local
+from paceline.clusters.zygote import Zygote
 from paceline.errors import SeatFailed
 from paceline.optim import Adagrad, Adam, AdamW, Optimizer, Sgd
 from paceline.results import Result
@@ -43,6 +45,7 @@ class StrategyConformance:
     strategy: ClassVar[Strategy]
     num_workers: ClassVar[int] = 3
     clusters: ClassVar[tuple[Cluster, ...]] = (Inline(), Local())
+    zygote: ClassVar[Zygote | None] = None
     must_equal_single: ClassVar[bool] = False
     """Whether it is not enough to make no promise: set it where "write ps-sync" is the task."""
 
@@ -60,16 +63,25 @@ class StrategyConformance:
         }
         return RunSpec(**(given | fields))
 
+    @pytest.fixture(scope="class", autouse=True)
+    def _sharing_torch(self, request: pytest.FixtureRequest) -> Iterator[None]:
+        """Have all runs of these checks import torch once."""
+        with driver.zygote() as request.cls.zygote:
+            yield
+
+    def run(self, spec: RunSpec, out: Path) -> Result:
+        return driver.run(spec, out=out, zygote=self.zygote)
+
     def test_every_worker_makes_its_steps_on_every_cluster(self, tmp_path: Path) -> None:
         for cluster in self.clusters:
-            result = driver.run(self.spec(cluster=cluster), out=tmp_path)
+            result = self.run(self.spec(cluster=cluster), tmp_path)
             assert [each.worker_steps for each in result.workers] == [STEPS] * self.num_workers
             assert result.samples == STEPS * self.num_workers * BATCH
             assert (result.global_steps is None) == (not self.strategy.counts_steps)
 
     def test_it_learns(self, tmp_path: Path) -> None:
         spec = self.spec(worker_steps=400, optimizer=Sgd(lr=0.2, momentum=0.9))
-        assert (driver.run(spec, out=tmp_path).test_accuracy or 0.0) > 0.9
+        assert (self.run(spec, tmp_path).test_accuracy or 0.0) > 0.9
 
     @pytest.mark.parametrize("optimizer", OPTIMIZERS, ids=str)
     def test_it_equals_one_worker_with_all_the_rows(
@@ -79,9 +91,9 @@ class StrategyConformance:
             assert self.strategy.equals_single, "it must equal `single`, and does not promise to"
         self._needs(self.strategy.equals_single, "equal `single`")
         spec = self.spec(optimizer=optimizer)
-        ours = driver.run(spec, out=tmp_path)
+        ours = self.run(spec, tmp_path)
         assert ours.global_steps == STEPS
-        assert_parameters_close(ours, driver.run(alone(spec), out=tmp_path), tolerance=1e-9)
+        assert_parameters_close(ours, self.run(alone(spec), tmp_path), tolerance=1e-9)
 
     def test_linear_scaling_is_one_worker_with_as_many_times_the_learning_rate(
         self, tmp_path: Path
@@ -89,42 +101,42 @@ class StrategyConformance:
         self._needs(self.strategy.equals_single, "equal `single`")
         ours = self.spec(optimizer=Sgd(lr=0.05, lr_scaling="linear"))
         wanted = replace(alone(ours), optimizer=Sgd(lr=0.05 * self.num_workers))
-        results = [driver.run(spec, out=tmp_path) for spec in (ours, wanted)]
+        results = [self.run(spec, tmp_path) for spec in (ours, wanted)]
         assert_parameters_close(*results, tolerance=1e-9)
 
     def test_two_runs_with_one_seed_are_equal_to_the_bit(self, tmp_path: Path) -> None:
         self._needs(self.strategy.repeats, "repeat to the bit")
         for cluster in self.clusters:
             spec = self.spec(cluster=cluster, dtype="float32")
-            first, second = driver.run(spec, out=tmp_path), driver.run(spec, out=tmp_path)
+            first, second = self.run(spec, tmp_path), self.run(spec, tmp_path)
             assert_parameters_close(first, second, tolerance=0.0)
 
     def test_another_seed_gives_other_parameters(self, tmp_path: Path) -> None:
-        first = driver.run(self.spec(seed=1), out=tmp_path)
-        second = driver.run(self.spec(seed=2), out=tmp_path)
+        first = self.run(self.spec(seed=1), tmp_path)
+        second = self.run(self.spec(seed=2), tmp_path)
         with pytest.raises(AssertionError):
             assert_parameters_close(first, second, tolerance=1e-6)
 
     def test_evaluations_do_not_change_what_is_learnt(self, tmp_path: Path) -> None:
         self._needs(self.strategy.repeats, "repeat to the bit")
-        plain = driver.run(self.spec(), out=tmp_path)
-        looked = driver.run(self.spec(eval_every=7), out=tmp_path)
+        plain = self.run(self.spec(), tmp_path)
+        looked = self.run(self.spec(eval_every=7), tmp_path)
         assert_parameters_close(plain, looked, tolerance=0.0)
 
     def test_global_steps_are_kept_to_exactly(self, tmp_path: Path) -> None:
         self._needs(self.strategy.counts_steps, "count global steps")
         for cluster in self.clusters:
             spec = replace(self.spec(cluster=cluster), worker_steps=None, steps=30)
-            assert driver.run(spec, out=tmp_path).global_steps == 30
+            assert self.run(spec, tmp_path).global_steps == 30
 
     def test_a_run_limited_by_time_ends_for_all_workers(self, tmp_path: Path) -> None:
         for cluster in self.clusters:
             spec = replace(self.spec(cluster=cluster), worker_steps=None, seconds=0.5)
-            assert driver.run(spec, out=tmp_path).status == "finished"
+            assert self.run(spec, tmp_path).status == "finished"
 
     def test_a_target_ends_the_run(self, tmp_path: Path) -> None:
         spec = self.spec(worker_steps=100_000, target_accuracy=0.6, eval_every=20)
-        result = driver.run(spec, out=tmp_path)
+        result = self.run(spec, tmp_path)
         assert result.seconds_to_target is not None
         assert result.workers[0].worker_steps < 100_000
 
@@ -132,13 +144,13 @@ class StrategyConformance:
         for cluster in self.clusters:
             spec = self.spec(workload=Poisoned(), cluster=cluster, worker_steps=None, epochs=1)
             with pytest.raises(SeatFailed, match=r"worker\d failed: RuntimeError: a poisoned row"):
-                driver.run(spec, out=tmp_path)
+                self.run(spec, tmp_path)
 
     def test_a_worker_that_dies_ends_the_run_and_is_named(self, tmp_path: Path) -> None:
         poisoned = Poisoned(way="die")
         spec = self.spec(workload=poisoned, cluster=Local(), worker_steps=None, epochs=1)
         with pytest.raises(SeatFailed, match=r"worker\d failed: killed by signal 9"):
-            driver.run(spec, out=tmp_path)
+            self.run(spec, tmp_path)
 
     def _needs(self, promised: bool, what: str) -> None:
         if not promised:
