@@ -64,9 +64,10 @@ class StrategyConformance:
         return RunSpec(**(given | fields))
 
     @pytest.fixture(scope="class", autouse=True)
-    def _sharing_torch(self, request: pytest.FixtureRequest) -> Iterator[None]:
+    @classmethod
+    def _sharing_torch(cls) -> Iterator[None]:
         """Have all runs of these checks import torch once."""
-        with driver.zygote() as request.cls.zygote:
+        with driver.zygote() as cls.zygote:
             yield
 
     def run(self, spec: RunSpec, out: Path) -> Result:
