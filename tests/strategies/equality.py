@@ -25,6 +25,7 @@ from paceline.testing.strategies import (
 )
 from paceline.workloads.base import Workload
 from paceline.workloads.mnist import LenetMnist, LogisticMnist
+from tests.sharing import run
 
 # Rates at which 50 steps of LeNet in float32 do not blow a rounding up a thousandfold.
 IN_FLOAT32 = (Sgd(lr=0.05), Sgd(lr=0.05, momentum=0.9))
@@ -74,7 +75,7 @@ class EqualsSingle:
         once: Callable[[paceline.RunSpec], Result],
     ):
         spec = self.spec(workload, optimizer, "float64")
-        ours = paceline.run(spec, out=tmp_path)
+        ours = run(spec, out=tmp_path)
         assert ours.global_steps == STEPS
         assert_parameters_close(ours, once(alone(spec)), tolerance=1e-9)
 
@@ -88,5 +89,5 @@ class EqualsSingle:
         once: Callable[[paceline.RunSpec], Result],
     ):
         spec = self.spec(workload, optimizer, "float32")
-        ours = paceline.run(spec, out=tmp_path)
+        ours = run(spec, out=tmp_path)
         assert_norm_close(ours, once(alone(spec)), tolerance=1e-5)

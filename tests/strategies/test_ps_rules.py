@@ -27,6 +27,7 @@ from paceline.testing.strategies import alone, assert_parameters_close, paramete
 from paceline.workloads.base import Workload
 from paceline.workloads.order import Order
 from paceline.workloads.synthetic import Synthetic
+from tests.sharing import run
 
 QUIET = paceline.Record(tensorboard=False, monitor=False)
 
@@ -75,13 +76,13 @@ def test_a_worker_that_leaves_holds_up_nobody():
 
 @pytest.mark.parametrize("cluster", [Inline(), Local()], ids=lambda each: each.name)
 def test_bound_0_equals_synchronous_at_as_many_times_the_learning_rate(cluster, tmp_path):
-    bounded = paceline.run(spec_of(PsSsp(staleness=0), cluster=cluster), out=tmp_path)
+    bounded = run(spec_of(PsSsp(staleness=0), cluster=cluster), out=tmp_path)
     together = spec_of(PsSync(), cluster=cluster, optimizer=Sgd(lr=3 * 0.05))
-    assert_parameters_close(bounded, paceline.run(together, out=tmp_path), tolerance=1e-9)
+    assert_parameters_close(bounded, run(together, out=tmp_path), tolerance=1e-9)
 
 
 def test_a_bound_keeps_staleness_low(tmp_path):
-    result = paceline.run(spec_of(PsSsp(staleness=1), worker_steps=200), out=tmp_path)
+    result = run(spec_of(PsSsp(staleness=1), worker_steps=200), out=tmp_path)
     # each of the two others can complete at most this many steps between a pull and a push
     assert result.staleness.max <= 2 * (2 * 1 + 1)
 
@@ -90,8 +91,8 @@ def test_a_bound_keeps_staleness_low(tmp_path):
 @pytest.mark.parametrize("transport", ["shared", "zmq"])
 def test_any_number_of_servers_over_both_transports_gives_the_same(servers, transport, tmp_path):
     split = PsSync(servers=servers, chunk_bytes=160)
-    ours = paceline.run(spec_of(split, cluster=Local(transport=transport)), out=tmp_path)
-    assert_parameters_close(ours, paceline.run(spec_of(PsSync()), out=tmp_path), tolerance=0.0)
+    ours = run(spec_of(split, cluster=Local(transport=transport)), out=tmp_path)
+    assert_parameters_close(ours, run(spec_of(PsSync()), out=tmp_path), tolerance=0.0)
     assert len(ours.servers) == servers
     assert {each.updates for each in ours.servers} == {50}
 
@@ -100,7 +101,7 @@ def test_any_number_of_servers_over_both_transports_gives_the_same(servers, tran
 def test_the_number_of_global_steps_is_kept_to_exactly(strategy, tmp_path):
     for cluster in (Inline(), Local()):
         spec = replace(spec_of(strategy, cluster=cluster), worker_steps=None, steps=100)
-        result = paceline.run(spec, out=tmp_path)
+        result = run(spec, out=tmp_path)
         assert result.global_steps == 100
         assert {each.updates for each in result.servers} == {100}
 
@@ -109,7 +110,7 @@ def test_the_number_of_global_steps_is_kept_to_exactly(strategy, tmp_path):
 def test_workers_for_whom_there_is_no_step_make_none(strategy, tmp_path):
     for cluster in (Inline(), Local()):
         spec = replace(spec_of(strategy, cluster=cluster), worker_steps=None, steps=2)
-        result = paceline.run(spec, out=tmp_path)
+        result = run(spec, out=tmp_path)
         assert result.global_steps == 2
         assert {each.updates for each in result.servers} == {2}
         assert [each.worker_steps for each in result.workers] == [1, 1, 0]
@@ -119,20 +120,20 @@ def test_workers_for_whom_there_is_no_step_make_none(strategy, tmp_path):
 
 def test_synchronous_steps_are_of_all_workers_however_few(tmp_path):
     spec = replace(spec_of(PsSync()), worker_steps=None, steps=1)
-    result = paceline.run(spec, out=tmp_path)
+    result = run(spec, out=tmp_path)
     assert result.global_steps == 1
     assert [each.worker_steps for each in result.workers] == [1, 1, 1]
 
 
 def test_asynchronous_updates_are_stale_and_every_one_is_counted(tmp_path):
-    result = paceline.run(spec_of(PsAsync(), worker_steps=100, cluster=Local()), out=tmp_path)
+    result = run(spec_of(PsAsync(), worker_steps=100, cluster=Local()), out=tmp_path)
     assert sum(result.staleness.histogram.values()) == 300 == result.servers[0].updates
     assert 0 < result.staleness.mean <= result.staleness.max
     assert f"mean staleness {result.staleness.mean:.1f}" in result.meaning
 
 
 def test_synchronous_updates_are_never_stale_and_somebody_is_last(tmp_path):
-    result = paceline.run(spec_of(PsSync()), out=tmp_path)
+    result = run(spec_of(PsSync()), out=tmp_path)
     assert result.staleness.max == 0
     assert sum(worker.times_last for worker in result.workers) == 50
     assert result.meaning == "synchronous, strict, 3 of 3 gradients"
@@ -140,7 +141,7 @@ def test_synchronous_updates_are_never_stale_and_somebody_is_last(tmp_path):
 
 def test_with_a_backup_worker_late_gradients_are_dropped_and_counted(tmp_path):
     spec = replace(spec_of(PsSync(backup=1), cluster=Local()), worker_steps=None, steps=200)
-    result = paceline.run(spec, out=tmp_path)
+    result = run(spec, out=tmp_path)
     assert result.global_steps == 200
     assert result.servers[0].dropped > 0
     # every update took two gradients; what is left over was dropped or came after the end
@@ -150,7 +151,7 @@ def test_with_a_backup_worker_late_gradients_are_dropped_and_counted(tmp_path):
 def test_bytes_are_counted_by_seat(tmp_path):
     num_bytes = 8 * (2 * 16 + 16 + 16 * 2 + 2)
     for cluster in (Local(), Local(transport="zmq")):
-        result = paceline.run(spec_of(PsSync(), cluster=cluster), out=tmp_path)
+        result = run(spec_of(PsSync(), cluster=cluster), out=tmp_path)
         assert [worker.sent_bytes for worker in result.workers] == [50 * num_bytes] * 3
         # worker 0 fetched the parameters once more, for the final evaluation
         assert result.workers[1].received_bytes == 50 * num_bytes
@@ -181,7 +182,7 @@ class NanAtRow(Workload):
 def test_a_gradient_that_is_no_number_is_refused_and_spoils_nothing(strategy, transport, tmp_path):
     spec = spec_of(strategy, workload=NanAtRow(), cluster=Local(transport=transport))
     spec = replace(spec, worker_steps=None, epochs=2)
-    result = paceline.run(spec, out=tmp_path)
+    result = run(spec, out=tmp_path)
     assert sum(worker.refused for worker in result.workers) == 2  # once an epoch
     assert result.servers[0].refused == 2
     assert np.isfinite(result.test_loss)
@@ -226,7 +227,7 @@ def test_a_worker_that_is_released_while_it_rests_holds_up_no_server(tmp_path):
         eval_samples=8,
         record=replace(QUIET, model=False),
     )
-    assert paceline.run(spec, out=tmp_path).status == "finished"
+    assert run(spec, out=tmp_path).status == "finished"
 
 
 @given(st.integers(0, 2**35), st.integers(0, 2**20 - 1), st.integers(0, 255))
@@ -250,11 +251,11 @@ SPARSE_OPTIMIZERS = (
 
 @pytest.mark.parametrize("optimizer", SPARSE_OPTIMIZERS, ids=str)
 def test_the_sparse_path_equals_single_at_as_many_times_the_batch(optimizer, tmp_path):
-    wanted = paceline.run(alone(sparse_spec(PsSync(), optimizer=optimizer)), out=tmp_path)
+    wanted = run(alone(sparse_spec(PsSync(), optimizer=optimizer)), out=tmp_path)
     for servers in (1, 3):
         for cluster in (Inline(), Local(), Local(transport="zmq")):
             ours = sparse_spec(PsSync(servers=servers), optimizer=optimizer, cluster=cluster)
-            assert_parameters_close(paceline.run(ours, out=tmp_path), wanted, tolerance=1e-9)
+            assert_parameters_close(run(ours, out=tmp_path), wanted, tolerance=1e-9)
 
 
 @pytest.mark.parametrize("cluster", [Inline(), Local(), Local(transport="zmq")])
@@ -268,12 +269,12 @@ def test_the_sparse_path_learns_asynchronously(cluster, tmp_path):
         worker_steps=300,
         optimizer=Sgd(lr=1.0),
     )
-    assert paceline.run(spec, out=tmp_path).test_accuracy > 0.8
+    assert run(spec, out=tmp_path).test_accuracy > 0.8
 
 
 def test_only_touched_rows_travel(tmp_path):
     spec = sparse_spec(PsSync(), cluster=Local(transport="zmq"))
-    result = paceline.run(spec, out=tmp_path)
+    result = run(spec, out=tmp_path)
     # a step touches at most 50 rows: their numbers twice (pull, push) and their gradients, and
     # the bias; the table would be 4,000 bytes a step
     assert result.workers[1].sent_bytes <= 20 * (50 * (8 + 8 + 8) + 8)
@@ -298,7 +299,7 @@ def one_step_behind(num_steps: int, lr: float) -> tuple[np.ndarray, float]:
 def test_prefetched_rows_are_one_update_old_and_counted_as_such(strategy, servers, tmp_path):
     strategy = replace(strategy, servers=servers)
     spec = sparse_spec(strategy, num_workers=1, optimizer=Sgd(lr=0.5))
-    result = paceline.run(spec, out=tmp_path)
+    result = run(spec, out=tmp_path)
     weights, bias = one_step_behind(20, lr=0.5)
     kept = parameters_of(result)
     np.testing.assert_allclose(kept.pop("rows")[:, 0], weights, rtol=0, atol=1e-12)
@@ -308,7 +309,7 @@ def test_prefetched_rows_are_one_update_old_and_counted_as_such(strategy, server
 
 def test_looking_at_other_rows_in_between_gives_up_what_was_prefetched(tmp_path):
     spec = sparse_spec(PsAsync(prefetch=True), num_workers=1, eval_every=5)
-    result = paceline.run(spec, out=tmp_path)
+    result = run(spec, out=tmp_path)
     # after the first step and each of three evaluations the rows were fetched anew
     assert result.staleness.histogram == {"0": 4, "1": 16}
 
@@ -322,14 +323,14 @@ def test_workers_that_prefetch_learn(tmp_path):
         worker_steps=300,
         optimizer=Sgd(lr=1.0),
     )
-    result = paceline.run(spec, out=tmp_path)
+    result = run(spec, out=tmp_path)
     assert result.test_accuracy > 0.8
     assert result.staleness.mean > 1
 
 
 def test_through_shared_memory_rows_are_never_older_than_need_be(tmp_path):
     spec = sparse_spec(PsAsync(prefetch=True), num_workers=1, cluster=Local())
-    assert paceline.run(spec, out=tmp_path).staleness.max == 0
+    assert run(spec, out=tmp_path).staleness.max == 0
 
 
 def test_synchronous_updates_do_not_prefetch():

@@ -18,6 +18,7 @@ from paceline.strategies.parameter_server.describe import PsSync
 from paceline.testing import Moons, Poisoned
 from paceline.testing.strategies import assert_parameters_close
 from paceline.workloads.synthetic import Synthetic
+from tests.sharing import run
 from tests.strategies.odd_workloads import Branching, Broken, Drifting, OwnMind, Slow, Twice
 
 QUIET = paceline.Record(tensorboard=False, monitor=False)
@@ -90,7 +91,7 @@ def test_ring_equals_ps_sync_and_single(cluster, tmp_path):
     ring = spec_of(Ring(bucket_bytes=64), cluster=cluster, optimizer=adam)
     server = spec_of(PsSync(), cluster=cluster, optimizer=adam)
     alone = spec_of(Single(), num_workers=1, batch=24, optimizer=adam)
-    ours, served, single = (paceline.run(each, out=tmp_path) for each in (ring, server, alone))
+    ours, served, single = (run(each, out=tmp_path) for each in (ring, server, alone))
     assert_parameters_close(ours, served, tolerance=1e-9)
     assert_parameters_close(ours, single, tolerance=1e-9)
 
@@ -98,37 +99,37 @@ def test_ring_equals_ps_sync_and_single(cluster, tmp_path):
 def test_ddp_equals_single_and_repeats(tmp_path):
     adam = Adam(lr=0.01)
     spec = spec_of(Ddp(bucket_bytes=100), optimizer=adam)
-    once, again = paceline.run(spec, out=tmp_path), paceline.run(spec, out=tmp_path)
+    once, again = run(spec, out=tmp_path), run(spec, out=tmp_path)
     alone = spec_of(Single(), cluster=Inline(), num_workers=1, batch=24, optimizer=adam)
     assert_parameters_close(once, again, tolerance=0.0)
-    assert_parameters_close(once, paceline.run(alone, out=tmp_path), tolerance=1e-9)
+    assert_parameters_close(once, run(alone, out=tmp_path), tolerance=1e-9)
 
 
 def test_ddp_names_the_worker_that_dies(tmp_path):
     poisoned = Poisoned(way="die")
     spec = spec_of(Ddp(), workload=poisoned, worker_steps=None, epochs=1)
     with pytest.raises(SeatFailed, match=r"worker\d failed: killed by signal 9"):
-        paceline.run(spec, out=tmp_path)
+        run(spec, out=tmp_path)
 
 
 def test_ddp_ends_for_all_when_the_time_is_up(tmp_path):
     spec = spec_of(Ddp(), worker_steps=None, seconds=0.5)
-    result = paceline.run(spec, out=tmp_path)
+    result = run(spec, out=tmp_path)
     assert len({worker.worker_steps for worker in result.workers}) == 1
 
 
 @pytest.mark.parametrize("cluster", [Local(), ZMQ], ids=str)
 def test_branches_unused_parameters_and_normalisation(cluster, tmp_path):
     spec = spec_of(Ring(bucket_bytes=1), workload=Branching(), cluster=cluster)
-    ring = paceline.run(spec, out=tmp_path)
+    ring = run(spec, out=tmp_path)
     alone = spec_of(Single(), num_workers=1, batch=24, workload=Branching())
-    assert_parameters_close(ring, paceline.run(alone, out=tmp_path), tolerance=1e-9)
+    assert_parameters_close(ring, run(alone, out=tmp_path), tolerance=1e-9)
     assert len(ring.workers[0].buckets) == 10
 
 
 @pytest.mark.parametrize("strategy", [Ring(check_every=1), Ddp()], ids=lambda each: each.name)
 def test_workers_start_alike_whatever_each_drew(strategy, tmp_path):
-    result = paceline.run(spec_of(strategy, workload=OwnMind()), out=tmp_path)
+    result = run(spec_of(strategy, workload=OwnMind()), out=tmp_path)
     assert result.status == "finished"
 
 
@@ -136,17 +137,17 @@ def test_workers_start_alike_whatever_each_drew(strategy, tmp_path):
 def test_workers_that_drift_apart_are_named(cluster, tmp_path):
     spec = spec_of(Ring(check_every=10), workload=Drifting(), cluster=cluster)
     with pytest.raises(SeatFailed, match="after step 10 the parameters of worker1 differ from"):
-        paceline.run(spec, out=tmp_path)
+        run(spec, out=tmp_path)
 
 
 def test_drift_is_found_at_the_end_without_being_asked_for(tmp_path):
     with pytest.raises(SeatFailed, match="after step 30 the parameters of worker1 differ from"):
-        paceline.run(spec_of(Ring(check_every=0), workload=Drifting()), out=tmp_path)
+        run(spec_of(Ring(check_every=0), workload=Drifting()), out=tmp_path)
 
 
 @pytest.mark.parametrize("strategy", [Ring(), Ddp()], ids=lambda each: each.name)
 def test_a_mean_that_is_not_finite_is_refused_by_all(strategy, tmp_path):
-    result = paceline.run(spec_of(strategy, workload=Broken()), out=tmp_path)
+    result = run(spec_of(strategy, workload=Broken()), out=tmp_path)
     assert [worker.refused for worker in result.workers] == [30, 30, 30]
     assert result.global_steps == 30
 
@@ -154,7 +155,7 @@ def test_a_mean_that_is_not_finite_is_refused_by_all(strategy, tmp_path):
 @pytest.mark.parametrize("cluster", [Local(), ZMQ], ids=str)
 @pytest.mark.parametrize("strategy", [Ring(), Ring(bucket_bytes=1), Ddp()], ids=str)
 def test_a_slow_worker_does_not_hide_in_the_waiting_of_the_others(strategy, cluster, tmp_path):
-    result = paceline.run(spec_of(strategy, workload=Slow(), cluster=cluster), out=tmp_path)
+    result = run(spec_of(strategy, workload=Slow(), cluster=cluster), out=tmp_path)
     quick, slow, other = result.workers
     assert slow.times_last > 20
     assert slow.late_s > 10 * 0.02
@@ -164,7 +165,7 @@ def test_a_slow_worker_does_not_hide_in_the_waiting_of_the_others(strategy, clus
 
 def test_what_became_of_each_bucket_is_kept(tmp_path):
     spec = spec_of(Ring(bucket_bytes=1 << 18), workload=Synthetic(bytes=2_000_000, layers=4))
-    worker = paceline.run(spec, out=tmp_path).workers[0]
+    worker = run(spec, out=tmp_path).workers[0]
     assert len(worker.buckets) > 2
     num_bytes = sum(bucket.num_bytes for bucket in worker.buckets)
     # What was sent before the first step, to start from the same values, is not among it.
@@ -181,15 +182,15 @@ def test_what_became_of_each_bucket_is_kept(tmp_path):
 
 def test_a_loss_that_is_back_propagated_twice_is_an_error(tmp_path):
     with pytest.raises(SeatFailed, match="a gradient was finished twice in one step"):
-        paceline.run(spec_of(Ring(bucket_bytes=1), workload=Twice()), out=tmp_path)
+        run(spec_of(Ring(bucket_bytes=1), workload=Twice()), out=tmp_path)
 
 
 @pytest.mark.parametrize("strategy", [Ring(), Ddp()], ids=lambda each: each.name)
 def test_a_table_of_rows_is_held_whole_by_every_worker(strategy, tmp_path):
     fields = {"workload": Synthetic(features=100), "optimizer": Sgd(lr=0.1)}
-    ours = paceline.run(spec_of(strategy, **fields), out=tmp_path)
+    ours = run(spec_of(strategy, **fields), out=tmp_path)
     alone = spec_of(Single(), cluster=Inline(), num_workers=1, batch=24, **fields)
-    assert_parameters_close(ours, paceline.run(alone, out=tmp_path), tolerance=1e-9)
+    assert_parameters_close(ours, run(alone, out=tmp_path), tolerance=1e-9)
 
 
 def test_ddp_wants_processes():

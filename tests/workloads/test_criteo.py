@@ -22,6 +22,7 @@ from paceline.workloads import WORKLOADS
 from paceline.workloads.criteo import LogisticCriteo
 from paceline.workloads.data.sparse import example_writer, generate, shape, text
 from paceline.workloads.data.sparse.convert import convert
+from tests.sharing import run
 from tests.workloads.data.sparse.rows import made
 
 QUIET = paceline.Record(tensorboard=False, monitor=False)
@@ -63,7 +64,7 @@ WORKLOAD_FIELDS = {"memory_bytes", "bad_rows", "test", "test_rows"}
 
 
 def test_every_format_gives_the_same_model(files, tmp_path):
-    results = [paceline.run(spec_of(path), out=tmp_path) for path in files.values()]
+    results = [run(spec_of(path), out=tmp_path) for path in files.values()]
     for other in results[1:]:
         assert_parameters_close(other, results[0], tolerance=1e-12)
     assert results[0].data == "rows.tsv, 360 rows"
@@ -80,9 +81,9 @@ def test_every_format_gives_the_same_model(files, tmp_path):
 def test_three_workers_see_the_rows_of_one_at_three_times_the_batch(
     name, memory, files, tmp_path, small_blocks
 ):
-    alone = paceline.run(spec_of(files[name], **memory), out=tmp_path)
+    alone = run(spec_of(files[name], **memory), out=tmp_path)
     together = spec_of(files[name], PsSync(), num_workers=3, **(memory | {"batch": 8}))
-    assert_parameters_close(paceline.run(together, out=tmp_path), alone, tolerance=1e-9)
+    assert_parameters_close(run(together, out=tmp_path), alone, tolerance=1e-9)
 
 
 @pytest.mark.parametrize(
@@ -93,7 +94,7 @@ def test_the_whole_model_moves_where_asked_for_and_learns_the_same(
 ):
     fields = {"optimizer": optimizer, "num_workers": 2, "batch": 12, "cluster": cluster}
     rows, whole = (
-        paceline.run(spec_of(files["out"], PsSync(sparse=sparse), **fields), out=tmp_path)
+        run(spec_of(files["out"], PsSync(sparse=sparse), **fields), out=tmp_path)
         for sparse in (True, False)
     )
     assert_parameters_close(whole, rows, tolerance=1e-9)
@@ -104,8 +105,7 @@ def test_the_whole_model_moves_where_asked_for_and_learns_the_same(
 
 def test_one_worker_may_compute_the_whole_gradient_too(files, tmp_path):
     rows, whole = (
-        paceline.run(spec_of(files["out"], Single(sparse=sparse)), out=tmp_path)
-        for sparse in (True, False)
+        run(spec_of(files["out"], Single(sparse=sparse)), out=tmp_path) for sparse in (True, False)
     )
     assert_parameters_close(whole, rows, tolerance=1e-9)
 
@@ -136,11 +136,9 @@ def test_a_bad_row_is_told_by_file_and_line_before_anything_starts(kind, tmp_pat
     number, line, told = BAD_LINES[kind]
     spec = spec_of(broken(tmp_path, number, line))
     with pytest.raises(DataError, match=rf"broken\.tsv, line 300: {told}.*bad_rows=skip"):
-        paceline.run(spec, out=tmp_path / "runs")
+        run(spec, out=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
-    skipping = paceline.run(
-        replace(spec, workload=replace(spec.workload, bad_rows="skip")), out=tmp_path
-    )
+    skipping = run(replace(spec, workload=replace(spec.workload, bad_rows="skip")), out=tmp_path)
     assert skipping.skipped_rows == 1
     assert f"1 bad rows were left out, such as {tmp_path}/broken.tsv, line 300" in str(
         skipping.warnings
@@ -151,12 +149,12 @@ def test_a_bad_row_that_is_streamed_ends_the_run_with_file_and_line(tmp_path, sm
     number, line, told = BAD_LINES["a letter"]
     spec = spec_of(broken(tmp_path, number, line), **STREAMED)
     with pytest.raises(SeatFailed, match=rf"broken\.tsv, line 300: {told}"):
-        paceline.run(spec, out=tmp_path)
+        run(spec, out=tmp_path)
     skipping = replace(spec, workload=replace(spec.workload, bad_rows="skip"))
     # once an epoch, and perhaps in what was read ahead of the end
-    assert 2 <= paceline.run(skipping, out=tmp_path).skipped_rows <= 3
+    assert 2 <= run(skipping, out=tmp_path).skipped_rows <= 3
     together = replace(skipping, num_workers=3, batch=1, strategy=PsAsync())
-    assert 2 <= paceline.run(together, out=tmp_path).skipped_rows <= 3
+    assert 2 <= run(together, out=tmp_path).skipped_rows <= 3
 
 
 def test_broken_files_are_told_before_anything_starts(files, tmp_path):
@@ -174,13 +172,13 @@ def test_broken_files_are_told_before_anything_starts(files, tmp_path):
     }
     for path, message in told.items():
         with pytest.raises(DataError, match=message):
-            paceline.run(spec_of(path), out=tmp_path / "runs")
+            run(spec_of(path), out=tmp_path / "runs")
     assert not (tmp_path / "runs").exists()
 
 
 def test_rows_to_train_on_must_be_given():
     with pytest.raises(SpecError, match=r"workload\.train = None: must be given"):
-        paceline.run(paceline.RunSpec(workload=LogisticCriteo()))
+        run(paceline.RunSpec(workload=LogisticCriteo()))
     with pytest.raises(SpecError, match=r"workload\.train = 'x': workload\.source is generated"):
         WORKLOADS.build({"name": "logistic-criteo", "source": "generated", "train": "x"})
 
@@ -192,10 +190,10 @@ def test_a_vocabulary_decides_the_size_of_the_model(files, tmp_path):
     )
     workload = LogisticCriteo(train=out)
     assert workload.num_weights() == known.num_features
-    assert paceline.run(replace(spec_of(out), workload=workload), out=tmp_path).samples == 720
+    assert run(replace(spec_of(out), workload=workload), out=tmp_path).samples == 720
     few = replace(workload, num_features=known.num_features - 1)
     with pytest.raises(DataError, match=r"more than workload\.num_features"):
-        paceline.run(replace(spec_of(out), workload=few), out=tmp_path)
+        run(replace(spec_of(out), workload=few), out=tmp_path)
 
 
 def test_the_default_model_has_as_many_weights_as_the_reports():
@@ -210,14 +208,14 @@ def test_generated_rows_are_learnt_and_named_as_such(tmp_path, monkeypatch):
     )
     seen = []
     spec = replace(spec_of(tmp_path), workload=workload, optimizer=None, batch=100)
-    result = paceline.run(spec, out=tmp_path, watch=seen.append)
+    result = run(spec, out=tmp_path, watch=seen.append)
     assert seen[0].phase == "preparing"
     assert "generating rows" in seen[0].note
     assert result.data.startswith("generated rows, 3 files of ")
     assert "the planted model has an AUC of 0.7" in result.data
     assert result.test_metrics["auc"] > 0.6
     seen.clear()
-    paceline.run(spec, out=tmp_path, watch=seen.append)
+    run(spec, out=tmp_path, watch=seen.append)
     assert seen[0].phase != "preparing"  # they are there
 
 

@@ -19,6 +19,7 @@ from paceline.workloads.data.sparse.convert import convert
 from paceline.workloads.data.sparse.data import RowStream
 from paceline.workloads.libsvm import LogisticLibsvm
 from paceline.workloads.order import Order
+from tests.sharing import run
 
 QUIET = paceline.Record(tensorboard=False, monitor=False)
 
@@ -50,28 +51,28 @@ def spec_of(path: Path, **fields):
 def test_it_learns_and_knows_how_many_features_there_are(path, tmp_path):
     spec = spec_of(path)
     assert spec.workload.num_weights() == 40
-    result = paceline.run(spec, out=tmp_path)
+    result = run(spec, out=tmp_path)
     assert result.test_accuracy > 0.9 > result.test_metrics["larger_class"]
     assert result.test_metrics["auc"] > 0.95
 
 
 def test_held_converted_and_shared_by_three_it_is_the_same(path, tmp_path):
-    wanted = paceline.run(spec_of(path), out=tmp_path)
+    wanted = run(spec_of(path), out=tmp_path)
     convert(path, tmp_path / "out", progress=lambda *_: None, data_dir=tmp_path)
-    ours = paceline.run(spec_of(tmp_path / "out"), out=tmp_path)
+    ours = run(spec_of(tmp_path / "out"), out=tmp_path)
     # values are kept as float32
     assert_parameters_close(ours, wanted, tolerance=1e-12)
     three = spec_of(path, strategy=PsSync(), num_workers=3, batch=10)
-    assert_parameters_close(paceline.run(three, out=tmp_path), wanted, tolerance=1e-9)
+    assert_parameters_close(run(three, out=tmp_path), wanted, tolerance=1e-9)
 
 
 def test_streamed_rows_do_not_tell_how_many_features_there_are(path, tmp_path):
     spec = spec_of(path)
     streamed = replace(spec, workload=replace(spec.workload, memory_bytes=1))
     with pytest.raises(DataError, match=r"give workload\.num_features"):
-        paceline.run(streamed, out=tmp_path)
+        run(streamed, out=tmp_path)
     told = replace(streamed, workload=replace(streamed.workload, num_features=40))
-    assert paceline.run(told, out=tmp_path).test_accuracy > 0.9
+    assert run(told, out=tmp_path).test_accuracy > 0.9
 
 
 @pytest.mark.parametrize(
@@ -85,12 +86,12 @@ def test_streamed_rows_do_not_tell_how_many_features_there_are(path, tmp_path):
 def test_a_bad_row_is_told_by_file_and_line(line, told, path, tmp_path):
     path.write_text(f"{path.read_text()}{line}\n")
     with pytest.raises(DataError, match=rf"rows\.libsvm, line 601: {told}"):
-        paceline.run(spec_of(path), out=tmp_path)
+        run(spec_of(path), out=tmp_path)
 
 
 def test_a_file_must_be_given():
     with pytest.raises(SpecError, match=r"workload\.train = None: must be given: a libsvm file"):
-        paceline.run(paceline.RunSpec(workload=LogisticLibsvm()))
+        run(paceline.RunSpec(workload=LogisticLibsvm()))
 
 
 def streamed(path: Path, **fields) -> Iterator[list[torch.Tensor]]:
