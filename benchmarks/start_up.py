@@ -18,7 +18,6 @@ import tempfile
 import time
 
 import paceline
-from paceline import driver
 from paceline.clusters.zygote import Zygote
 from paceline.strategies.local import Solo
 from paceline.workloads.mnist import LogisticMnist
@@ -64,7 +63,7 @@ def main() -> None:
     six: list[float] = []
     apart: list[float] = []
     after: list[float] = []
-    with driver.zygote() as zygote:
+    with Zygote() as zygote:
         ready_s(1, zygote)
         for _ in range(repetitions):
             one.append(ready_s(1)[0])

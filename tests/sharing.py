@@ -4,10 +4,11 @@ import atexit
 from typing import Any
 
 from paceline import driver
+from paceline.clusters.zygote import Zygote
 from paceline.results import Result
 from paceline.spec import RunSpec
 
-_ZYGOTE = driver.zygote()
+_ZYGOTE = Zygote()
 atexit.register(_ZYGOTE.close)
 
 

@@ -14,6 +14,7 @@ import importlib
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from paceline.clusters.zygote import Zygote
     from paceline.driver import run
     from paceline.errors import PacelineError
     from paceline.results import Result
@@ -34,6 +35,7 @@ _HOMES = {
     "Data": "paceline.workloads.base",
     "Tensors": "paceline.workloads.base",
     "Workload": "paceline.workloads.base",
+    "Zygote": "paceline.clusters.zygote",
 }
 
 __all__ = [
@@ -48,6 +50,7 @@ __all__ = [
     "Strategy",
     "Tensors",
     "Workload",
+    "Zygote",
     "run",
 ]
 

@@ -44,11 +44,6 @@ _TICK_S: Final = 0.1
 _ENTRY: Final = "paceline.worker:main"
 
 
-def zygote() -> Zygote:
-    """Make what several runs, one after the other, import torch once with: see `run`."""
-    return Zygote([_ENTRY.partition(":")[0]])
-
-
 def run(
     spec: RunSpec,
     *,
@@ -60,8 +55,8 @@ def run(
 
     Raises `SpecError`, `DataError` or `StoreError` before anything is started, and `SeatFailed`
     or `Interrupted`, with the sealed run's result, after. `watch` is called about ten times a
-    second with what is known so far. Runs that are given the same `zygote` start sooner after the
-    first.
+    second with what is known so far. Runs that are given the same `zygote` import torch
+    once.
     """
     began_s, stolen_s = time.monotonic(), steal_seconds()
     _refuse_in_a_seat()

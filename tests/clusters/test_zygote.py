@@ -25,7 +25,7 @@ QUIET = Record(tensorboard=False, monitor=False, model=False)
 
 @pytest.fixture
 def zygote():
-    with Zygote(["json"]) as made:
+    with Zygote() as made:
         yield made
 
 
@@ -33,7 +33,7 @@ def keeper_of(zygote: Zygote) -> tuple[Line, int]:
     """Have a keeper forked; returns the driver's end of its line, and its pid."""
     mine, other = Line.pair()
     with other:
-        zygote.fork(other)
+        zygote.fork(other, ["json"])
     line = Line(mine)
     message = line.receive(PATIENCE_S)
     assert message is not None
@@ -139,7 +139,7 @@ def test_a_driver_that_ends_before_it_says_anything_leaves_no_process():
 def test_runs_that_share_one_are_as_they_are_alone(tmp_path):
     spec = RunSpec(workload=Moons(), num_workers=1, batch=8, steps=20, record=QUIET)
     alone = driver.run(spec, out=tmp_path)
-    with driver.zygote() as zygote:
+    with Zygote() as zygote:
         results = [driver.run(spec, out=tmp_path, zygote=zygote) for _ in range(2)]
     assert {each.final_loss for each in results} == {alone.final_loss}
 
@@ -147,7 +147,7 @@ def test_runs_that_share_one_are_as_they_are_alone(tmp_path):
 def test_a_run_that_failed_does_not_harm_the_next(tmp_path):
     good = RunSpec(workload=Moons(), batch=8, steps=20, record=QUIET)
     bad = RunSpec(workload=Poisoned(way="die"), batch=8, epochs=1, record=QUIET)
-    with driver.zygote() as zygote:
+    with Zygote() as zygote:
         with pytest.raises(SeatFailed, match="killed by signal 9"):
             driver.run(bad, out=tmp_path, zygote=zygote)
         assert driver.run(good, out=tmp_path, zygote=zygote).status == "finished"

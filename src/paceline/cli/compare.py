@@ -90,8 +90,9 @@ def _compare(  # noqa: PLR0917 - each is an option on the command line
         bool, typer.Option("--json", help="Print all as one JSON object, last line.")
     ] = False,
 ) -> None:
-    from paceline import compare, driver
+    from paceline import compare
     from paceline.cli.standing import following, preparing
+    from paceline.clusters.zygote import Zygote
 
     if lr_scaling is not None:
         put(table, "optimizer.lr_scaling", lr_scaling)
@@ -104,7 +105,7 @@ def _compare(  # noqa: PLR0917 - each is an option on the command line
     _make(folder)
     total = len(sides) * (len(compare.GRID) + repeat - 1 if tune_lr else repeat)
     interrupt_on(signal.SIGTERM, signal.SIGHUP)
-    with following() as watch, driver.zygote() as zygote:
+    with following() as watch, Zygote() as zygote:
         contest = compare.Contest(total=total, out=out, watch=watch, zygote=zygote)
         if tune_lr:
             chosen = _tune(contest, sides)

@@ -7,7 +7,7 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
 
 from paceline.clusters.base import Crew, Departure, Job, LinkReport
@@ -22,15 +22,20 @@ class KeptCrew(Crew):
     """Talks to the keeper; the seats are the keeper's children."""
 
     def __init__(
-        self, job: Job, how: Mapping[str, Any], sweep: Callable[[], None] = lambda: None
+        self,
+        job: Job,
+        how: Mapping[str, Any],
+        *,
+        imports: Sequence[str] = (),
+        sweep: Callable[[], None] = lambda: None,
     ) -> None:
-        """`how` is what else the keeper has to know, as plain values.
+        """`how` is what else the keeper has to know, as plain values; `imports`, what it needs.
 
         `sweep` is called when a keeper had to be killed, to remove what it would have removed.
         """
         self._sweep = sweep
         self._is_over = False
-        self._zygote = job.zygote or Zygote([job.module, *job.imports])
+        self._zygote = job.zygote or Zygote()
         self._is_own = job.zygote is None
         self._keepers_pid: int | None = None
         self._sitting = {seat.name for seat in job.seats}
@@ -39,7 +44,7 @@ class KeptCrew(Crew):
         mine, keepers_end = Line.pair()
         self._keepers_line = Line(mine)
         try:
-            self._zygote.fork(keepers_end)
+            self._zygote.fork(keepers_end, [job.module, *job.imports, *imports])
             table = {**_job_table(job), "nodes": [], **how}
             self._keepers_line.hand_over("job", [end for _, end in pairs.values()], job=table)
         except BaseException as error:

@@ -11,7 +11,7 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from typing import Final, Self, final
 
 from paceline.clusters.base import SEAT_VARIABLE
@@ -27,21 +27,22 @@ class Zygote:
     Owned by one thread.
     """
 
-    def __init__(self, imports: Iterable[str]) -> None:
-        """`imports` are the modules that every keeper finds imported."""
-        self._imports = [*imports]
+    def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
         self._line: Line | None = None
         self._environment: Mapping[str, str] = {}
         self._folder: str | None = None
 
-    def fork(self, end: socket.socket) -> None:
-        """Have a keeper forked that holds one end of a line; the caller closes its own copy."""
+    def fork(self, end: socket.socket, imports: Sequence[str]) -> None:
+        """Have a keeper forked that holds one end of a line; the caller closes its own copy.
+
+        Modules are imported first, unless they were for a keeper before.
+        """
         try:
-            self._fork(end)
+            self._fork(end, imports)
         except LineClosed:  # it died this moment
             self.close()
-            self._fork(end)
+            self._fork(end, imports)
 
     def close(self) -> None:
         """Have its process end, when the last keeper has. Idempotent."""
@@ -67,7 +68,7 @@ class Zygote:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _fork(self, end: socket.socket) -> None:
+    def _fork(self, end: socket.socket, imports: Sequence[str]) -> None:
         if self._line is None or self._process is None or self._process.poll() is not None:
             self.close()
             self._start()
@@ -76,6 +77,8 @@ class Zygote:
         self._line.hand_over(
             "fork",
             [end],
+            imports=[*imports],
+            path=sys.path,
             environment=_changes(self._environment, _quiet_environment()),
             folder=None if folder == self._folder else folder,
         )
@@ -92,7 +95,6 @@ class Zygote:
                 env=self._environment,
                 start_new_session=True,
             )
-        self._line.send("begin", path=sys.path, imports=self._imports)
 
 
 def _folder() -> str | None:

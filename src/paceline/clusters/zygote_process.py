@@ -19,10 +19,10 @@ def main() -> None:
     """Run as `python -m paceline.clusters.zygote_process FD`."""
     line = Line(socket.socket(fileno=int(sys.argv[1])))
     with contextlib.suppress(LineClosed):  # the driver is gone: keepers see it for themselves
-        _import_as_told(line)
         signal.signal(signal.SIGCHLD, _reap)
         while True:
             message, (end,) = line.take_over()
+            _import_for(message)
             _fork(end, message, line)
     with contextlib.suppress(ChildProcessError):
         while True:
@@ -35,15 +35,17 @@ def _reap(*_: object) -> None:
             pass
 
 
-def _import_as_told(line: Line) -> None:
-    begin = line.receive()
-    assert begin is not None
-    sys.path[:] = begin["path"]
-    for name in begin["imports"]:
-        importlib.import_module(name)
-    assert threading.active_count() == 1, "a thread does not survive a fork"
-    gc.collect()
-    gc.freeze()  # the collector then leaves the shared pages of the forks alone
+def _import_for(message: Message) -> None:
+    """Import what a keeper will need, once for all that are to come."""
+    sys.path[:] = message["path"]
+    missing = [name for name in message["imports"] if name not in sys.modules]
+    for name in missing:
+        with contextlib.suppress(ImportError):  # the keeper says so itself
+            importlib.import_module(name)
+    if missing:
+        assert threading.active_count() == 1, "a thread does not survive a fork"
+        gc.collect()
+        gc.freeze()  # the collector then leaves the shared pages of the forks alone
 
 
 def _fork(end: int, surroundings: Message, line: Line) -> None:

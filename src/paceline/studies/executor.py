@@ -59,7 +59,7 @@ def carry_out(
     the others go on. Raises `Interrupted` when it is stopped, and `StoreError` when nothing can be
     written.
     """
-    with folder.held(), driver.zygote() as zygote:
+    with folder.held(), Zygote() as zygote:
         begin()
         course = _Course(runs, folder, folder.contents(), watch or (lambda _: None))
         for each in runs:

@@ -67,7 +67,7 @@ class StrategyConformance:
     @classmethod
     def _sharing_torch(cls) -> Iterator[None]:
         """Have all runs of these checks import torch once."""
-        with driver.zygote() as cls.zygote:
+        with Zygote() as cls.zygote:
             yield
 
     def run(self, spec: RunSpec, out: Path) -> Result:

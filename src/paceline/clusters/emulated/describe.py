@@ -129,7 +129,8 @@ class Emulated(Cluster):
         ]
         how: dict[str, Any] = {"transport": "zmq-tcp", "encrypt": self.encrypt}
         how |= {"nodes": nodes, "dilation": job.dilation, "mark": job.run_key.hex()[:8]}
-        return KeptCrew(job, how, partial(remove_left, how["mark"]))
+        sweep = partial(remove_left, how["mark"])
+        return KeptCrew(job, how, imports=["pyroute2"], sweep=sweep)
 
 
 def _first_alone(by_node: Mapping[str, float]) -> dict[str, float]:
