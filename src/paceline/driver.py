@@ -41,7 +41,6 @@ Watch = Callable[[View], None]
 
 DEFAULT_OUT: Final = Path("runs")
 _TICK_S: Final = 0.1
-_ENTRY: Final = "paceline.worker:main"
 
 
 def run(
@@ -55,8 +54,7 @@ def run(
 
     Raises `SpecError`, `DataError` or `StoreError` before anything is started, and `SeatFailed`
     or `Interrupted`, with the sealed run's result, after. `watch` is called about ten times a
-    second with what is known so far. Runs that are given the same `zygote` import torch
-    once.
+    second with what is known so far. Runs that are given the same `zygote` import torch once.
     """
     began_s, stolen_s = time.monotonic(), steal_seconds()
     _refuse_in_a_seat()
@@ -130,7 +128,7 @@ def _carry_out(
     job = Job(
         run_dir=run_dir.path.resolve(),
         run_key=secrets.token_bytes(16),
-        entry=_ENTRY,
+        entry="paceline.worker:main",
         seats=seats,
         threads=spec.threads_each,
         dilation=spec.dilation,

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, final
@@ -135,8 +134,6 @@ def _job_table(job: Job) -> dict[str, object]:
         "run_dir": str(job.run_dir),
         "run_key": job.run_key.hex(),
         "entry": job.entry,
-        "imports": list(job.imports),
         "threads": job.threads,
-        "path": sys.path,
         "seats": seats,
     }

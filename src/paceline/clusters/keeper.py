@@ -10,8 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import faulthandler
-import gc
-import importlib
 import os
 import selectors
 import signal
@@ -88,19 +86,13 @@ def keep(line: Line) -> None:
     job = _job(line)
     if job is None:
         return
-    sys.path[:] = job["path"]
     os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(job["threads"]))
     site = Site(job["nodes"], job["mark"]) if job["nodes"] else None
     _become_init(job, site)
     if site is not None and not _build(site, job, line):
         _remove_caps(site)
         return
-    entry_function(job["entry"])  # what the zygote has not imported yet
-    for name in job["imports"]:
-        importlib.import_module(name)
     assert threading.active_count() == 1, "a thread does not survive a fork"
-    gc.collect()
-    gc.freeze()  # the collector then leaves the shared pages of the fork alone
     linux.keep_freed_memory()
     wakeup = _wake_on_child()
     names = [_name_of(table) for table in job["seats"]]

@@ -40,7 +40,7 @@ def _import_for(message: Message) -> None:
     sys.path[:] = message["path"]
     missing = [name for name in message["imports"] if name not in sys.modules]
     for name in missing:
-        with contextlib.suppress(ImportError):  # the keeper says so itself
+        with contextlib.suppress(ImportError):  # a seat will say so
             importlib.import_module(name)
     if missing:
         assert threading.active_count() == 1, "a thread does not survive a fork"
@@ -76,10 +76,10 @@ def _adopt(surroundings: Message) -> None:
         else:
             os.environ[name] = value
     importlib.invalidate_caches()  # files may have come since
-    if "numpy.random" in sys.modules:
-        sys.modules[
-            "numpy.random"
-        ].seed()  # or all runs would draw the same where none is asked for
+    if "numpy" in sys.modules:
+        import numpy as np
+
+        np.random.seed()  # noqa: NPY002 - or all runs draw the same where they ask for no seed
 
 
 if __name__ == "__main__":
