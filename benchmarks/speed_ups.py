@@ -7,7 +7,8 @@
 Every network is replayed at a K80's rates on an emulated cluster, servers on nodes of their own,
 plain SGD. Time is slowed as far as it takes for all links together to carry no more than `--budget`
 Gbit/s of real traffic, and one connection no more than 1: on two cores one does not fill 2, where
-two do. A run has about `--seconds` real seconds, and four steps at least. Measured are the steps
+two do. A run that says of itself that this host could not keep up is made again, twice as slow, up
+to two times: the last is printed. A run has about `--seconds` real seconds, and four steps at least. Measured are the steps
 between a worker's first row and its last but one: the first step opens connections, the last one
 compares parameters. Printed are images a second, measured over predicted, and the speed-up over one
 worker alone, measured and predicted, and what of the exchange computing cannot hide. For `ps-async`
@@ -50,6 +51,8 @@ DEVICE = "replay:k80"
 BATCH = 32
 LEAST_STEPS = 4
 MOST_OF_ONE_CONNECTION = 1e9
+# How often a case is slowed down twofold because its run was limited by this host.
+MOST_SLOWER = 2
 MOST_STEPS = 40
 QUIET = {"tensorboard": False, "model": False, "monitor": False, "interval_s": 1e-6}
 WITHIN = 0.1
@@ -160,8 +163,17 @@ def measured(run: StoredRun) -> Measured:
 
 
 def measure(case: Case, step: Step, budget_bits_per_s: float, seconds: float) -> Measured:
-    """Run a case."""
+    """Run a case; slower again where its run says that this host could not keep up."""
     dilation = case.dilation(budget_bits_per_s)
+    for _ in range(MOST_SLOWER):
+        got = run_once(case, step, dilation, seconds)
+        if not got.host_limited:
+            return got
+        dilation *= 2
+    return run_once(case, step, dilation, seconds)
+
+
+def run_once(case: Case, step: Step, dilation: float, seconds: float) -> Measured:
     cycle_s = dilation * case.num_workers / predicted_per_s(case, step)
     worker_steps = max(LEAST_STEPS, min(MOST_STEPS, round(seconds / cycle_s)))
     with tempfile.TemporaryDirectory() as out:
