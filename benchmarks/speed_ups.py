@@ -8,12 +8,12 @@ Every network is replayed at a K80's rates on an emulated cluster, servers on no
 plain SGD. Time is slowed as far as it takes for all links together to carry no more than `--budget`
 Gbit/s of real traffic, and one connection no more than 1: on two cores one does not fill 2, where
 two do. A run that says of itself that this host could not keep up is made again, twice as slow, up
-to two times: the last is printed. A run has about `--seconds` real seconds, and four steps at least. Measured are the steps
-between a worker's first row and its last but one: the first step opens connections, the last one
-compares parameters. Printed are images a second, measured over predicted, and the speed-up over one
-worker alone, measured and predicted, and what of the exchange computing cannot hide. For `ps-async`
-the prediction is of workers in step with each other; once they have spread they may be quicker, up
-to the bound printed.
+to two times: the last is printed. A run has about `--seconds` real seconds, and four steps at
+least. Measured are the steps between a worker's first row and its last but one: the first step
+opens connections, the last one compares parameters. Printed are images a second, measured over
+predicted, and the speed-up over one worker alone, measured and predicted, and what of the exchange
+computing cannot hide. For `ps-async` the prediction is of workers in step with each other; once
+they have spread they may be quicker, up to the bound printed.
 
 With `--stored` nothing is run: the finished runs of the study `ps-vs-ring` are held against the
 closed form in the same way, at whatever links, workers and dilation they were made.
