@@ -1,9 +1,11 @@
 """One import of torch for many runs, and nothing that is left of it."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -15,8 +17,10 @@ from paceline.clusters.zygote import Zygote
 from paceline.comm.line import Line, LineClosed
 from paceline.errors import SeatFailed
 from paceline.spec import Record, RunSpec
+from paceline.testing.leftovers import Witness
 from paceline.testing.workloads import Moons, Poisoned
-from tests.clusters.test_nothing_left import parent_of, wait_until
+from tests.clusters.test_nothing_left import children_of, parent_of, wait_until
+from tests.commands import QUICK, start
 
 PATIENCE_S = 60
 HOW = {"transport": "shared", "encrypt": False}
@@ -138,6 +142,33 @@ def test_a_driver_that_ends_before_it_says_anything_leaves_no_process():
     mine.close()
     _, errors = process.communicate(timeout=PATIENCE_S)
     assert (process.returncode, errors) == (0, "")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ("compare", "logistic-mnist", "--strategies", "single,ps-async", "--epochs", 1),
+        ("study", "ps-vs-ring", "--only", "stale-rate"),
+    ],
+    ids=["compare", "study"],
+)
+def test_all_runs_of_a_command_come_from_one_process(command, tmp_path):
+    witness = Witness()
+    driver = start(*command, *QUICK, cwd=tmp_path, env=witness.environment)
+    seen: set[int] = set()
+    while driver.poll() is None:
+        seen |= {pid for pid in children_of(driver.pid, witness) if is_zygote(pid)}
+        time.sleep(0.05)
+    driver.communicate()
+    assert driver.returncode == 0
+    assert len([*tmp_path.glob("runs/**/result.json")]) == 2
+    assert len(seen) == 1
+
+
+def is_zygote(pid: int) -> bool:
+    with contextlib.suppress(OSError):  # it ended meanwhile
+        return b"zygote_process" in Path(f"/proc/{pid}/cmdline").read_bytes()
+    return False
 
 
 def test_runs_that_share_one_are_as_they_are_alone(tmp_path):
