@@ -169,6 +169,7 @@ class TestLinks:
         assert unlinked(README, [*(DOCS / "guide").glob("*.md"), *DOCS.glob("*.md")]) == []
         index = DOCS / "decisions" / "README.md"
         assert unlinked(index, (DOCS / "decisions").glob("0*.md")) == []
+        assert unlinked(DOCS / "log" / "README.md", (DOCS / "log").glob("2*.md")) == []
 
     @pytest.mark.parametrize("document", [*DOCUMENTS, PICTURE], ids=name_of)
     def test_no_document_knows_the_machine_it_was_written_on(self, document):
