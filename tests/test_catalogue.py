@@ -11,7 +11,7 @@ from paceline.catalogue import Catalogue, Entry
 from paceline.description import Count, Description
 from paceline.errors import Problem, SpecError
 from paceline.optim import OPTIMIZERS
-from paceline.spec import PARTS
+from paceline.parts import PARTS
 from paceline.workloads import WORKLOADS
 
 OWN = """

@@ -22,10 +22,11 @@ import typer.main
 import paceline.cli.run as run_command
 from paceline.cli.app import app
 from paceline.errors import SpecError
+from paceline.parts import PARTS, Record
 from paceline.results import NodeUsage, Result, WorkerTotals
 from paceline.runs import RunDir
 from paceline.schedules import SCHEDULES
-from paceline.spec import PARTS, Record, RunSpec
+from paceline.spec import RunSpec
 from tests.paths import EXAMPLES, ROOT
 
 DOCS = ROOT / "docs"

@@ -40,7 +40,8 @@ def test_importing_needs_no_torch(module: str, tmp_path: Path):
 def test_built_in_descriptions_are_checked_without_torch(tmp_path: Path):
     code = """
 import tomllib
-from paceline.spec import PARTS, RunSpec
+from paceline.parts import PARTS
+from paceline.spec import RunSpec
 for part in PARTS:
     for name in PARTS[part].entries:
         must_be_given = {"imagefolder": {"folder": "pictures"}}.get(name, {})

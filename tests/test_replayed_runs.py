@@ -13,8 +13,9 @@ from paceline.clusters.inline import Inline
 from paceline.clusters.local import Local
 from paceline.compute.rates import device_rates
 from paceline.errors import SpecError
+from paceline.parts import Record
 from paceline.runs import RunDir
-from paceline.spec import Record, RunSpec
+from paceline.spec import RunSpec
 from paceline.stored import StoredRun
 from paceline.strategies.all_reduce.describe import Ddp, Ring
 from paceline.strategies.local import Single

@@ -14,8 +14,9 @@ from paceline.clusters.inline import Inline
 from paceline.clusters.local import Local
 from paceline.errors import DataError, Problem, SpecError
 from paceline.optim import Adagrad, Adam, AdamW, Optimizer, Sgd
+from paceline.parts import Record
 from paceline.schedules import SCHEDULES, Constant, Cosine, Step
-from paceline.spec import LENGTHS, Record, RunSpec
+from paceline.spec import LENGTHS, RunSpec
 from paceline.strategies import STRATEGIES
 from paceline.strategies.local import Single, Solo
 from paceline.workloads.mnist import LenetMnist, LogisticMnist

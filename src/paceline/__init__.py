@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from paceline.clusters.zygote import Zygote
     from paceline.driver import run
     from paceline.errors import PacelineError
+    from paceline.parts import Record
     from paceline.results import Result
-    from paceline.spec import Record, RunSpec
+    from paceline.spec import RunSpec
     from paceline.strategies.base import Member, Place, Strategy
     from paceline.workloads.base import Batch, Data, Tensors, Workload
 
@@ -26,7 +27,7 @@ _HOMES = {
     "run": "paceline.driver",
     "PacelineError": "paceline.errors",
     "Result": "paceline.results",
-    "Record": "paceline.spec",
+    "Record": "paceline.parts",
     "RunSpec": "paceline.spec",
     "Member": "paceline.strategies.base",
     "Place": "paceline.strategies.base",

@@ -18,9 +18,10 @@ from typing import Any, Final, final
 from paceline import driver
 from paceline.clusters.zygote import Zygote
 from paceline.errors import Interrupted, PacelineError, Problem, RunError, SpecError
+from paceline.parts import cluster_of
 from paceline.progress import View
 from paceline.results import Result
-from paceline.spec import RunSpec, cluster_of
+from paceline.spec import RunSpec
 from paceline.stored import HOW_WATCHED
 from paceline.strategies import STRATEGIES
 from paceline.strategies.base import Strategy

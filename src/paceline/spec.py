@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 import tomllib
-from collections.abc import Callable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, final
 
 from annotated_types import Ge, Gt, Le
 from pydantic import AllowInfNan
 
-from paceline.catalogue import Catalogue
-from paceline.clusters import CLUSTERS
 from paceline.clusters.base import Cluster, Seat
 from paceline.clusters.local import Local
 from paceline.compute import rates
@@ -21,44 +18,14 @@ from paceline.compute.rates import Rates
 from paceline.description import Count, Description, Positive, build
 from paceline.errors import DataError, Problem, SpecError
 from paceline.measure.environment import usable_cores
-from paceline.optim import OPTIMIZERS, Optimizer, Sgd
-from paceline.schedules import SCHEDULES
-from paceline.strategies import STRATEGIES
+from paceline.optim import Optimizer
+from paceline.parts import PARTS, Record, build_part, unnamed, workers_meant
 from paceline.strategies.base import Strategy
 from paceline.strategies.local import Single
-from paceline.workloads import WORKLOADS
 from paceline.workloads.base import Workload
 from paceline.workloads.order import Order
 
-PARTS: Final[dict[str, Catalogue]] = {
-    "workload": WORKLOADS,
-    "strategy": STRATEGIES,
-    "cluster": CLUSTERS,
-    "optimizer": OPTIMIZERS,
-}
-_DEFAULT_NAMES: Final = {"strategy": "single", "cluster": "local"}
 LENGTHS: Final = ("steps", "worker_steps", "samples", "epochs", "seconds")
-
-
-@final
-class Record(Description):
-    """What is written down while a run goes on."""
-
-    loss: Literal["rows", "all"] = "rows"
-    """`all` keeps the loss of every mini-batch beside the rows."""
-    interval_s: Positive = 0.1
-    monitor_s: Positive = 0.5
-    monitor: bool = True
-    steps: bool = True
-    """Whether workers write rows at all; without, a result has only totals."""
-    model: bool = True
-    tensorboard: bool = True
-    profile: bool = False
-    """Whether a few steps of worker 0 and of each server run under torch's profiler."""
-
-    @property
-    def name(self) -> str:
-        return "record"
 
 
 @final
@@ -100,16 +67,16 @@ class RunSpec(Description):
     @classmethod
     def from_table(cls, table: Mapping[str, Any]) -> Self:
         """Build and check a spec; raises `SpecError` with all that is wrong, field by field."""
-        values = _unnamed(table)
+        values = unnamed(table)
         problems: list[Problem] = []
         for part in [*PARTS, "record"]:
             try:
                 if part in values:
-                    values[part] = _build_part(part, values)
+                    values[part] = build_part(part, values)
             except SpecError as error:
                 problems += error.problems
                 del values[part]
-        values = {**_workers_meant(values), **values}
+        values = {**workers_meant(values), **values}
         try:
             # How the parts go together can only be told when each of them is right.
             spec = build(cls, values, "", together=not problems)
@@ -289,111 +256,16 @@ def read_toml(path: Path) -> dict[str, Any]:
         raise SpecError([Problem("spec", str(path), f"cannot be read: {error}")]) from error
 
 
-def cluster_of(table: Mapping[str, Any]) -> Cluster:
-    """Build the cluster of a spec's table, and nothing else of it."""
-    made: Cluster = _build_part("cluster", {"cluster": {}, **table})
-    return made
-
-
-def _workers_meant(values: Mapping[str, Any]) -> dict[str, int]:
-    """Three nodes alone mean three workers, of a strategy that can have them."""
-    cluster, strategy = values.get("cluster"), values.get("strategy", Single())
-    if not isinstance(cluster, Cluster) or not isinstance(strategy, Strategy):
-        return {}
-    apart = strategy.servers_apart
-    number = cluster.workers_meant(strategy.num_servers, servers_apart=apart)
-    if number is None or any(strategy.group_problems(number)):
-        return {}
-    return {"num_workers": number}
-
-
-def _build_part(part: str, values: Mapping[str, Any]) -> Any:
-    """Build one part from its table; a live description is checked, an optimizer is completed."""
-    value = values[part]
-    if part == "optimizer":
-        return _build_optimizer(value, values.get("workload"))
-    if part == "record":
-        return _build_record(value)
-    return _built(PARTS[part], value, _DEFAULT_NAMES.get(part))
-
-
-def _built(catalogue: Catalogue, value: object, default_name: str | None = None) -> Any:
-    """Build a description from its name or its table; a live one is checked."""
-    if isinstance(value, Description):
-        return build(type(value), value.values(), catalogue.kind)
-    table = _table_of(catalogue, value)
-    return catalogue.build(table if default_name is None else {"name": default_name, **table})
-
-
-def _table_of(catalogue: Catalogue, value: object) -> Mapping[str, Any]:
-    if isinstance(value, str):
-        return {"name": value}
-    if not isinstance(value, Mapping):
-        choices = tuple(catalogue.entries)
-        raise SpecError([Problem(catalogue.kind, value, "neither a name nor a table", choices)])
-    return value
-
-
-def _build_record(value: object) -> Record:
-    if isinstance(value, Record):
-        value = value.values()
-    if not isinstance(value, Mapping):
-        raise SpecError([Problem("record", value, "not a table")])
-    return build(Record, _unnamed(value), "record")
-
-
-def _build_optimizer(value: object, workload: object) -> Any:
-    """Build an optimizer and, within it, its schedule."""
-    make: Callable[[Mapping[str, Any]], Any]
-    if isinstance(value, Description):
-        table, make = value.values(), partial(build, type(value), where="optimizer")
-    else:
-        own = workload.default_optimizer if isinstance(workload, Workload) else Sgd()
-        table, make = _completed(own, _table_of(OPTIMIZERS, value)), OPTIMIZERS.build
-    problems: list[Problem] = []
-    try:
-        if "schedule" in table:
-            table["schedule"] = _built(SCHEDULES, table["schedule"], "constant")
-    except SpecError as error:
-        problems += error.problems
-        del table["schedule"]
-    try:
-        made = make(table)
-    except SpecError as error:
-        problems += error.problems
-    if problems:
-        raise SpecError(problems)
-    return made
-
-
-def _completed(own: Description, table: Mapping[str, Any]) -> dict[str, Any]:
-    """`--lr 0.1` alone keeps the rest of the workload's own optimizer, its schedule included."""
-    given = own.table()
-    if table.get("name", given["name"]) != given["name"]:
-        return dict(table)
-    for key, value in table.items():
-        inner = given.get(key)
-        if isinstance(inner, Description) and isinstance(value, Mapping):
-            given[key] = _completed(inner, value)
-        else:
-            given[key] = value
-    return given
-
-
-def _unnamed(table: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in table.items() if key != "name"}
-
-
 def _plain(spec: RunSpec) -> dict[str, Any]:
     """Every field as TOML can hold it; None is left out, its default being None."""
     table: dict[str, Any] = {}
     parts: dict[str, Any] = {}
-    for key, value in _unnamed(spec.table()).items():
+    for key, value in unnamed(spec.table()).items():
         if isinstance(value, Description):
             parts[key] = _as_toml(value)
         else:
             table[key] = value
-    parts["record"] = _unnamed(parts["record"])
+    parts["record"] = unnamed(parts["record"])
     return table | parts
 
 

@@ -16,7 +16,8 @@ from paceline.clusters.crew import KeptCrew
 from paceline.clusters.zygote import Zygote
 from paceline.comm.line import Line, LineClosed
 from paceline.errors import SeatFailed
-from paceline.spec import Record, RunSpec
+from paceline.parts import Record
+from paceline.spec import RunSpec
 from paceline.testing.leftovers import Witness
 from paceline.testing.workloads import Moons, Poisoned
 from tests.clusters.test_nothing_left import children_of, parent_of, wait_until

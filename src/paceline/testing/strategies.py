@@ -16,10 +16,11 @@ from paceline.clusters.local import Local
 from paceline.clusters.zygote import Zygote
 from paceline.errors import SeatFailed
 from paceline.optim import Adagrad, Adam, AdamW, Optimizer, Sgd
+from paceline.parts import Record
 from paceline.results import Result
 from paceline.runs import RunDir
 from paceline.schedules import Cosine
-from paceline.spec import Record, RunSpec
+from paceline.spec import RunSpec
 from paceline.strategies.base import Strategy
 from paceline.strategies.local import Single
 from paceline.testing.workloads import Moons, Poisoned

@@ -1,0 +1,145 @@
+"""The parts of a spec: each built from its name, its table, or a description made in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final, Literal, final
+
+from paceline.catalogue import Catalogue
+from paceline.clusters import CLUSTERS
+from paceline.clusters.base import Cluster
+from paceline.description import Description, Positive, build
+from paceline.errors import Problem, SpecError
+from paceline.optim import OPTIMIZERS, Sgd
+from paceline.schedules import SCHEDULES
+from paceline.strategies import STRATEGIES
+from paceline.strategies.base import Strategy
+from paceline.strategies.local import Single
+from paceline.workloads import WORKLOADS
+from paceline.workloads.base import Workload
+
+PARTS: Final[dict[str, Catalogue]] = {
+    "workload": WORKLOADS,
+    "strategy": STRATEGIES,
+    "cluster": CLUSTERS,
+    "optimizer": OPTIMIZERS,
+}
+_DEFAULT_NAMES: Final = {"strategy": "single", "cluster": "local"}
+
+
+@final
+class Record(Description):
+    """What is written down while a run goes on."""
+
+    loss: Literal["rows", "all"] = "rows"
+    """`all` keeps the loss of every mini-batch beside the rows."""
+    interval_s: Positive = 0.1
+    monitor_s: Positive = 0.5
+    monitor: bool = True
+    steps: bool = True
+    """Whether workers write rows at all; without, a result has only totals."""
+    model: bool = True
+    tensorboard: bool = True
+    profile: bool = False
+    """Whether a few steps of worker 0 and of each server run under torch's profiler."""
+
+    @property
+    def name(self) -> str:
+        return "record"
+
+
+def cluster_of(table: Mapping[str, Any]) -> Cluster:
+    """Build the cluster of a spec's table, and nothing else of it."""
+    made: Cluster = build_part("cluster", {"cluster": {}, **table})
+    return made
+
+
+def workers_meant(values: Mapping[str, Any]) -> dict[str, int]:
+    """Three nodes alone mean three workers, of a strategy that can have them."""
+    cluster, strategy = values.get("cluster"), values.get("strategy", Single())
+    if not isinstance(cluster, Cluster) or not isinstance(strategy, Strategy):
+        return {}
+    apart = strategy.servers_apart
+    number = cluster.workers_meant(strategy.num_servers, servers_apart=apart)
+    if number is None or any(strategy.group_problems(number)):
+        return {}
+    return {"num_workers": number}
+
+
+def build_part(part: str, values: Mapping[str, Any]) -> Any:
+    """Build one part from its table; a live description is checked, an optimizer is completed."""
+    value = values[part]
+    if part == "optimizer":
+        return _build_optimizer(value, values.get("workload"))
+    if part == "record":
+        return _build_record(value)
+    return _built(PARTS[part], value, _DEFAULT_NAMES.get(part))
+
+
+def _built(catalogue: Catalogue, value: object, default_name: str | None = None) -> Any:
+    """Build a description from its name or its table; a live one is checked."""
+    if isinstance(value, Description):
+        return build(type(value), value.values(), catalogue.kind)
+    table = _table_of(catalogue, value)
+    return catalogue.build(table if default_name is None else {"name": default_name, **table})
+
+
+def _table_of(catalogue: Catalogue, value: object) -> Mapping[str, Any]:
+    if isinstance(value, str):
+        return {"name": value}
+    if not isinstance(value, Mapping):
+        choices = tuple(catalogue.entries)
+        raise SpecError([Problem(catalogue.kind, value, "neither a name nor a table", choices)])
+    return value
+
+
+def _build_record(value: object) -> Record:
+    if isinstance(value, Record):
+        value = value.values()
+    if not isinstance(value, Mapping):
+        raise SpecError([Problem("record", value, "not a table")])
+    return build(Record, unnamed(value), "record")
+
+
+def _build_optimizer(value: object, workload: object) -> Any:
+    """Build an optimizer and, within it, its schedule."""
+    make: Callable[[Mapping[str, Any]], Any]
+    if isinstance(value, Description):
+        table, make = value.values(), partial(build, type(value), where="optimizer")
+    else:
+        own = workload.default_optimizer if isinstance(workload, Workload) else Sgd()
+        table, make = _completed(own, _table_of(OPTIMIZERS, value)), OPTIMIZERS.build
+    problems: list[Problem] = []
+    try:
+        if "schedule" in table:
+            table["schedule"] = _built(SCHEDULES, table["schedule"], "constant")
+    except SpecError as error:
+        problems += error.problems
+        del table["schedule"]
+    try:
+        made = make(table)
+    except SpecError as error:
+        problems += error.problems
+    if problems:
+        raise SpecError(problems)
+    return made
+
+
+def _completed(own: Description, table: Mapping[str, Any]) -> dict[str, Any]:
+    """`--lr 0.1` alone keeps the rest of the workload's own optimizer, its schedule included."""
+    given = own.table()
+    if table.get("name", given["name"]) != given["name"]:
+        return dict(table)
+    for key, value in table.items():
+        inner = given.get(key)
+        if isinstance(inner, Description) and isinstance(value, Mapping):
+            given[key] = _completed(inner, value)
+        else:
+            given[key] = value
+    return given
+
+
+def unnamed(table: Mapping[str, Any]) -> dict[str, Any]:
+    """Give a table without its name."""
+    return {key: value for key, value in table.items() if key != "name"}
