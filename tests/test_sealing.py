@@ -404,7 +404,7 @@ class TestReplayedCompute:
         assert result.workers[0].late_steps is None
         assert not result.host_limited
 
-    def test_real_compute_is_never_called_host_limited(self, run: RunDir):
+    def test_real_compute_on_a_machine_with_room_is_not_host_limited(self, run: RunDir):
         totals = totals_of(ready_s=0.9, final_loss=1.0)
         result = seal(run, facts_of(), Outcome(totals={"worker0": totals}))
         assert not result.host_limited

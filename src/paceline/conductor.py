@@ -9,6 +9,7 @@ evaluates, all clocks leave out the time from the last arrival to the release.
 from __future__ import annotations
 
 import math
+import os
 import selectors
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -258,6 +259,7 @@ class Conductor:
         """How busy the whole machine was since the start."""
         if self._host_use is not None:
             self._outcome.host_cpu_percent = self._host_use.cpu_percent()
+            self._outcome.host_cores = os.cpu_count()
             self._outcome.disk_busy_percent = self._host_use.disk_percent()
 
     def _evaluate_if_all_rest(self) -> None:

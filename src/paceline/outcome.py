@@ -55,6 +55,7 @@ class Outcome:
     is_capped: bool = True
     """Whether nodes had no more processor than was asked for."""
     host_cpu_percent: float | None = None
+    host_cores: int | None = None
     disk_busy_percent: dict[str, float] = field(default_factory=dict)
     warnings: list[str] = field(default_factory=list)
 
@@ -117,6 +118,7 @@ def result_of(
         joining_s=outcome.joining_s,
         steal_s=outcome.steal_s,
         host_cpu_percent=outcome.host_cpu_percent,
+        host_cores=outcome.host_cores,
         disk_busy_percent=outcome.disk_busy_percent,
         model_bytes=_said_by_any(outcome, "model_bytes"),
         touched_rows=_said_by_any(outcome, "touched_rows"),

@@ -9,7 +9,9 @@ from typing import Any, Literal, Self, final
 
 Status = Literal["finished", "failed", "interrupted"]
 CountedBy = Literal["qdisc", "transports"]
-VerdictKind = Literal["compute", "input", "link", "server", "straggler", "host-limited", "balanced"]
+VerdictKind = Literal[
+    "compute", "input", "link", "server", "straggler", "exchange", "host-limited", "balanced"
+]
 
 
 @final
@@ -261,7 +263,8 @@ class Result:
     dilation: float = 1.0
     """How many real seconds each second of this result took; see the guide on replay."""
     host_limited: bool = False
-    """Whether the machine could not keep up with the devices and links it stood for."""
+    """Whether this machine was too full for what it was to carry, so that its figures say nothing
+    about other machines; true wherever the verdict is `host-limited`."""
     num_workers: int
     batch_size: int
     seed: int
@@ -292,6 +295,8 @@ class Result:
     """Processor time that the machine's host gave to others meanwhile."""
     host_cpu_percent: float | None = None
     """Of all cores of the machine, while training: whoever used them."""
+    host_cores: int | None = None
+    """How many cores the machine has."""
     disk_busy_percent: dict[str, float] = dataclasses.field(default_factory=dict)
     """The part of the time that a disk of the machine had something to do, by its name."""
     model_bytes: int | None = None
@@ -321,6 +326,14 @@ class Result:
         """The same, and whether this machine kept up."""
         return f"{self.label}, host-limited" if self.host_limited else self.label
 
+    def judged(self, verdict: Verdict | None) -> Self:
+        """Give the same with its verdict, and `host_limited` as the verdict has it.
+
+        A replayed run that is too short for a verdict may be limited without one.
+        """
+        limited = self.host_limited if verdict is None else verdict.kind == "host-limited"
+        return dataclasses.replace(self, verdict=verdict, host_limited=limited)
+
     def table(self) -> dict[str, Any]:
         """Give all as plain values, for JSON."""
         return dataclasses.asdict(self)
@@ -340,7 +353,8 @@ class Result:
             known["traffic"] = _traffic(table["traffic"])
         if table.get("verdict"):
             known["verdict"] = Verdict(**_known(Verdict, table["verdict"]))
-        return cls(**known)
+        made = cls(**known)
+        return made.judged(made.verdict)
 
 
 def label(compute: str, device: str, dilation: float) -> str:

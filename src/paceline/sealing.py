@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 from paceline.device_usage import with_device_usage
@@ -42,7 +41,7 @@ def seal(run: RunDir, facts: Facts, outcome: Outcome) -> Result:
     for path, write in parts.items():
         _write_or_warn(path, write, outcome)
     result = result_of(run.path, facts, outcome, steps, nodes)
-    result = replace(result, verdict=judge(result))
+    result = result.judged(judge(result))
     run.seal(result.table())
     return result
 

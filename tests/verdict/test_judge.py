@@ -76,9 +76,44 @@ class TestKinds:
         verdict = judge(result(one, servers=(server(),)))
         assert named(verdict) == ("balanced", None)
 
-    def test_an_exchange_within_a_machine_that_fills_nothing_is_the_machines(self):
+    def test_an_exchange_within_a_machine_that_fills_nothing_is_not_the_machines_fault(self):
         workers = [worker(rank, compute_s=1.0, exchange_s=9.0, apply_s=1.0) for rank in (0, 1)]
-        assert judge(result(*workers)).kind == "host-limited"
+        verdict = judge(result(*workers))
+        assert named(verdict) == ("exchange", None)
+        assert "through this machine's memory" in verdict.sentence
+
+    @pytest.mark.parametrize(("own_percent", "kind"), [(90.0, "host-limited"), (190.0, "compute")])
+    def test_a_machine_that_other_programs_fill(self, own_percent, kind):
+        nodes = (node(0, "worker0", cpu_percent_mean=own_percent),)
+        busy = {"host_cpu_percent": 99.0, "host_cores": 2}
+        made = result(worker(0, compute_s=9.0), nodes=nodes, **busy)
+        verdict = judge(made)
+        assert verdict.kind == kind
+        if kind == "host-limited":
+            assert verdict.evidence["other_programs"] == pytest.approx(0.54)
+
+    def test_other_programs_are_named_before_the_worker_they_make_late(self):
+        fast = worker(0, compute_s=1.0, exchange_s=9.0, wait_s=8.0)
+        slow = worker(1, compute_s=9.0, exchange_s=1.0)
+        nodes = (node(0, "worker0", "worker1", cpu_percent_mean=80.0),)
+        made = result(fast, slow, nodes=nodes, host_cpu_percent=100.0, host_cores=2)
+        assert judge(made).kind == "host-limited"
+
+    def test_a_full_machine_is_told_alike_by_the_result_and_its_verdict(self):
+        workers = [worker(rank, compute_s=9.0, ready_s=5.0) for rank in range(4)]
+        made = result(*workers, host_cpu_percent=99.0)
+        sealed = made.judged(judge(made))
+        assert sealed.host_limited
+        assert sealed.full_label == "real compute, host-limited"
+        # Judged again, from what was stored, it is no replayed device that was late.
+        assert judge(Result.from_table(sealed.table())) == sealed.verdict
+
+    def test_a_stored_result_that_contradicts_its_verdict_is_read_as_the_verdict_says(self):
+        workers = [worker(rank, compute_s=9.0, ready_s=5.0) for rank in range(4)]
+        made = result(*workers, host_cpu_percent=99.0)
+        table = replace(made, verdict=judge(made)).table()
+        assert table["host_limited"] is False
+        assert Result.from_table(table).host_limited
 
 
 class TestTooLittle:

@@ -140,7 +140,7 @@ def _conclusion(claims: list[Claim], evidence: Evidence) -> list[str]:
         )
         if judgement in by_judgement
     ]
-    limited = sum(_is_host_limited(run) for run in evidence.all_runs)
+    limited = sum(run.result.host_limited for run in evidence.all_runs)
     if limited:
         said.append(
             f"This machine could not keep up in {limited} of {len(evidence.all_runs)} runs: their "
@@ -160,11 +160,6 @@ def _so_far(evidence: Evidence) -> list[str]:
         return []
     told = f"The study is not finished: {there} of {evidence.num_planned} runs so far."
     return [f"{told} All below is of these; the command that began it goes on with the others."]
-
-
-def _is_host_limited(run: StoredRun) -> bool:
-    verdict = run.result.verdict  # of which very short runs have none
-    return run.result.host_limited or (verdict is not None and verdict.kind == "host-limited")
 
 
 def _runs(evidence: Evidence) -> Listing:

@@ -48,12 +48,25 @@ def _found(view: View, thresholds: Thresholds) -> Verdict:
 
 def _by_device(view: View, _: Thresholds) -> Verdict | None:
     """A replayed device that could not keep its own pace says so itself."""
-    if not view.result.host_limited:
+    if view.result.compute != "replayed" or not view.result.host_limited:
         return None
     sentence = (
         "host-limited: this machine could not keep up with the times that were to be replayed"
     )
     evidence = {"host": view.host, "starved": view.starved}
+    return Verdict(kind="host-limited", where="host", sentence=sentence, evidence=evidence)
+
+
+def _others_fill_it(view: View, limits: Thresholds) -> Verdict | None:
+    """Other programs fill the machine: which worker is late, and why, is their doing."""
+    others = view.other_programs
+    if others is None or view.host < limits.host_full or others < limits.other_programs:
+        return None
+    sentence = (
+        f"host-limited: all cores of this machine are {_percent(view.host)} busy, and other "
+        f"programs use {_percent(others)} of them"
+    )
+    evidence = {"host": view.host, "other_programs": others, "starved": view.starved}
     return Verdict(kind="host-limited", where="host", sentence=sentence, evidence=evidence)
 
 
@@ -179,10 +192,10 @@ def _link(view: View, share: float, evidence: dict[str, float]) -> Verdict:
 def _neither(view: View, share: float, evidence: dict[str, float]) -> Verdict:
     if view.fullest_link is None:
         sentence = (
-            f"host-limited: workers exchange for {_percent(share)} of each step through this "
+            f"exchange-bound: workers exchange for {_percent(share)} of each step through this "
             "machine's memory, and no server is full"
         )
-        return Verdict(kind="host-limited", where="host", sentence=sentence, evidence=evidence)
+        return Verdict(kind="exchange", where=None, sentence=sentence, evidence=evidence)
     sentence = (
         f"balanced: workers exchange for {_percent(share)} of each step, but no link and no server "
         "is full: it is the number of messages, not their size"
@@ -209,6 +222,7 @@ def _nothing_stands_out(view: View, _: Thresholds) -> Verdict:
 
 _RULES: Final = (
     _by_device,
+    _others_fill_it,
     _one_is_late,
     _host_is_full,
     _loads,

@@ -31,6 +31,9 @@ class Thresholds:
     starved: float = 0.25
     """On a full machine: seats that wait for a processor for this part of their time are held up
     by it."""
+    other_programs: float = 0.25
+    """On a full machine: programs that are no part of the run and use this part of its cores hold
+    it up."""
     least_steps: int = 3
     """Of fewer steps nothing is said."""
 

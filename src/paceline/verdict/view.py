@@ -137,5 +137,14 @@ class View:
         """How full the machine was."""
         return (self.result.host_cpu_percent or 0.0) / 100
 
+    @property
+    def other_programs(self) -> float | None:
+        """The part of the machine's cores that was used, but not by this run; None: not known."""
+        used = [node.cpu_percent_mean for node in self.result.nodes]
+        own = [each for each in used if each is not None]
+        if not self.result.host_cores or len(own) < len(used) or not own:
+            return None
+        return max(0.0, self.host - sum(own) / 100 / self.result.host_cores)
+
     def node(self, seat: str) -> str:
         return node_of(seat, self.result)
