@@ -7,7 +7,7 @@ files. A figure is drawn from a table, so whoever reads it can have its numbers.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Final, Literal, final
 
@@ -179,6 +179,8 @@ class Page:
     subtitle: str = ""
     conclusion: tuple[str, ...] = ()
     """Sentences, the most important first."""
+    ranking: tuple[Mapping[str, Any], ...] = ()
+    """What the sentences rest on, side by side, for programs."""
     labels: tuple[str, ...] = ()
     """What holds for everything on it: `real compute`, `replayed compute`, `dilated 20 times`."""
     sections: tuple[Section, ...] = ()

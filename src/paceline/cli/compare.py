@@ -305,6 +305,7 @@ def _print_json(contest: Contest, page: Page, path: Path) -> None:
     told = {
         "report": str(path),
         "conclusion": list(page.conclusion),
+        "ranking": list(page.ranking),
         "interrupted": contest.interrupted,
         "runs": [result.table() for _, result in contest.results],
     }

@@ -5,27 +5,33 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from paceline.report.causes import cause
 from paceline.report.level import Group, Yardstick, groups_of
-from paceline.report.sides import Measure, Side, reference_of
+from paceline.report.ranking import Place, Ranking, rank, ties
+from paceline.report.sides import Side, reference_of
 
-# With one run each the spread is not known; a difference of less than this part is called a tie.
-UNKNOWN_SPREAD: Final = 0.05
 # Accuracies this close are called alike: half a point.
 _ALIKE: Final = 0.005
 # More names than this in a sentence nobody reads.
 _MOST_NAMED: Final = 4
 
 
-def conclude(sides: Sequence[Side]) -> tuple[str, ...]:
+def rankings_of(sides: Sequence[Side]) -> list[Ranking]:
+    """Rank the sides of each group that has a finished one."""
+    return [rank(group) for group in groups_of(sides) if group.finished]
+
+
+def conclude(sides: Sequence[Side], rankings: Sequence[Ranking] | None = None) -> tuple[str, ...]:
     """Say what the runs show, the most important first.
 
     Sides of different workloads or devices have sentences of their own.
     """
-    groups = [group for group in groups_of(sides) if group.finished]
-    if not groups:
+    rankings = rankings_of(sides) if rankings is None else rankings
+    if not rankings:
         return ("No run finished.", *_unfinished(sides))
+    groups = [ranking.group for ranking in rankings]
     sentences = [
-        *(said for group in groups for said in _of_group(group, is_one_of=len(groups))),
+        *(said for each in rankings for said in _of_group(each, is_one_of=len(rankings))),
         *_apart(groups),
         *_unfinished(sides),
         *_repetitions(groups),
@@ -33,19 +39,19 @@ def conclude(sides: Sequence[Side]) -> tuple[str, ...]:
     return tuple(sentences)
 
 
-def _of_group(group: Group, *, is_one_of: int) -> list[str]:
-    finished = group.finished
-    stick = group.stick
+def _of_group(ranking: Ranking, *, is_one_of: int) -> list[str]:
+    stick, finished = ranking.stick, ranking.group.finished
     said = [
         *([f"No side got {stick.missed}."] if stick.missed else []),
-        *_fastest(finished, stick),
-        *_best_variants(finished, stick),
-        *_against_one(finished),
+        *_fastest(ranking),
+        *_because(ranking),
+        *_best_variants(ranking),
+        *_against_one(ranking),
         *_accuracies(finished),
     ]
     # A side that stands alone is told by its label.
     is_told = is_one_of == 1 or len(finished) == 1
-    return said if is_told else [f"{group.title}: {sentence}" for sentence in said]
+    return said if is_told else [f"{ranking.group.title}: {sentence}" for sentence in said]
 
 
 def _apart(groups: Sequence[Group]) -> list[str]:
@@ -57,103 +63,132 @@ def _apart(groups: Sequence[Group]) -> list[str]:
     return [f"Sides of different {what} are not compared with one another."]
 
 
-def ties(first: Measure, second: Measure) -> bool:
-    """Whether two figures differ by less than their spread: the ranges of their runs overlap."""
-    if first.count == 1 and second.count == 1:
-        difference = abs(first.median - second.median)
-        return difference < UNKNOWN_SPREAD * max(first.median, second.median)
-    return first.low <= second.high and second.low <= first.high
-
-
-def _ranked(sides: Sequence[Side], stick: Yardstick) -> list[tuple[Side, Measure]]:
-    """Sides that can be measured, the best first."""
-    measured = [(side, stick.measure(side)) for side in sides]
-    known = [(side, measure) for side, measure in measured if measure is not None]
-    sign = 1 if stick.less_is_better else -1
-    return sorted(known, key=lambda each: sign * each[1].median)
-
-
-def _fastest(sides: Sequence[Side], stick: Yardstick) -> list[str]:
-    ranked = _ranked(sides, stick)
-    missed = [side.label for side in sides if side.label not in {each.label for each, _ in ranked}]
-    if not ranked:
+def _fastest(ranking: Ranking) -> list[str]:
+    """Name the fastest of those that are ranked, and say why the others are not."""
+    stick, finished = ranking.stick, ranking.group.finished
+    if all(place.measure is None for place in ranking.places):
         return [f"No side got {stick.words}."]
-    if len(sides) == 1:
-        return [f"{ranked[0][0].label}: {amount(ranked[0][1], stick)} {stick.words}."]
-    best, its = ranked[0]
-    equals = [each for each in ranked[1:] if ties(its, each[1])]
-    others = [each for each in ranked[1:] if each not in equals]
-    if equals:
-        names = joined([best.label, *(side.label for side, _ in equals)])
-        amounts = joined([amount(each, stick) for _, each in (ranked[0], *equals)])
-        said = f"{names} tie as fastest {stick.words}: {amounts}, no further apart than the spread"
-        said += f"; {_amounts(others, stick)}" if others else ""
-    elif others:
-        said = f"{best.label} is fastest {stick.words}: {amount(its, stick)} against "
-        said += _amounts(others, stick)
+    if len(finished) == 1:
+        return [f"{finished[0].label}: {amount(ranking.places[0], stick)} {stick.words}."]
+    unranked = _unranked(ranking)
+    if not ranking.best:
+        return [*_no_winner(ranking), *unranked]
+    best, ranked = ranking.best, ranking.ranked
+    others = [place for place in ranked if place not in best]
+    scope = "Of the sides that can be ranked, " if unranked else ""
+    if len(best) > 1:
+        names = joined([place.side.label for place in best])
+        amounts = joined([amount(place, stick) for place in best])
+        said = f"{scope}{names} tie as fastest {stick.words}: {amounts}, no further apart than "
+        said += "the spread" + (f"; {_amounts(others, stick)}" if others else "")
     else:
-        said = f"Only {best.label} got {stick.words}: {amount(its, stick)}"
-    if missed and (equals or others):
-        who = joined(missed) if len(missed) <= _MOST_NAMED else f"{len(missed)} others"
-        said += f"; {who} did not get there"
-    return [f"{said}."]
+        said = f"{scope}{best[0].side.label} is fastest {stick.words}: "
+        said += f"{amount(best[0], stick)} against {_amounts(others, stick)}"
+    return [f"{said}{_missed(ranking)}.", *unranked]
 
 
-def _amounts(ranked: Sequence[tuple[Side, Measure]], stick: Yardstick) -> str:
-    named = ranked[:_MOST_NAMED]
-    told = [f"{amount(measure, stick)} for {side.label}" for side, measure in named]
-    rest = len(ranked) - len(named)
+def _missed(ranking: Ranking) -> str:
+    missed = [each.side.label for each in ranking.places if each.reason == "not-reached"]
+    if not missed:
+        return ""
+    who = joined(missed) if len(missed) <= _MOST_NAMED else f"{len(missed)} others"
+    return f"; {who} did not get there"
+
+
+def _no_winner(ranking: Ranking) -> list[str]:
+    """Say that nothing can be concluded, and what was measured where the measure is sound."""
+    stick, places = ranking.stick, ranking.places
+    got = [place for place in places if place.measure is not None]
+    if len(got) == 1 and got[0].reason in {None, "one-run"}:
+        return [f"Only {got[0].side.label} got {stick.words}: {amount(got[0], stick)}."]
+    said = f"No side can be called fastest {stick.words}"
+    if all(place.reason in {"one-run", "not-reached"} for place in places):
+        return [f"{said}: one run each, {_amounts(got, stick)}{_missed(ranking)}."]
+    reasons = [place for place in places if place.reason not in {None, "not-reached"}]
+    return [f"{said}: {reasons[0].why}."]
+
+
+def _unranked(ranking: Ranking) -> list[str]:
+    """Say of those that are not ranked why not, and what to do; one sentence per reason."""
+    told = []
+    kept = [each for each in ranking.places if each.reason not in {None, "not-reached"}]
+    for reason in dict.fromkeys(place.reason for place in kept):
+        own = [place for place in kept if place.reason == reason]
+        names = joined([place.side.label for place in own])
+        # The one that is furthest from being ranked needs most.
+        least = min(own, key=lambda place: place.side.shown.result.train_s or 0.0)
+        remedy = f"{least.remedy[:1].upper()}{least.remedy[1:]}"
+        told.append(f"Not ranked: {names}, because {least.why}. {remedy}.")
+    return told
+
+
+def _because(ranking: Ranking) -> list[str]:
+    """Say why the slower ones are, a clause each, taken from their verdicts."""
+    best = ranking.best
+    if not best:
+        return []
+    behind = [place.side for place in ranking.ranked if place not in best][:_MOST_NAMED]
+    found = [(side.label, cause(side, best[0].side)) for side in behind]
+    told = [f"{label} is slower because {why}" for label, why in found if why is not None]
+    return [f"{'; '.join(told)}."] if told else []
+
+
+def _amounts(places: Sequence[Place], stick: Yardstick) -> str:
+    named = places[:_MOST_NAMED]
+    told = [f"{amount(place, stick)} for {place.side.label}" for place in named]
+    rest = len(places) - len(named)
     return f"{', '.join(told)}; {rest} others are behind" if rest > 0 else joined(told)
 
 
-def _best_variants(sides: Sequence[Side], stick: Yardstick) -> list[str]:
+def _best_variants(ranking: Ranking) -> list[str]:
     """Name the best of each strategy's variants, where something was varied."""
-    told = []
-    for strategy in dict.fromkeys(side.strategy for side in sides):
-        own = [side for side in sides if side.strategy == strategy]
-        ranked = _ranked(own, stick)
-        if len(own) < 2 or not ranked:
+    told, ranked = [], ranking.ranked
+    for strategy in dict.fromkeys(place.side.strategy for place in ranked):
+        best, *others = [place for place in ranked if place.side.strategy == strategy]
+        if not others:
             continue
-        best, its = ranked[0]
-        also = [side.variant for side, measure in ranked[1:] if ties(its, measure)]
+        also = [each.side.variant for each in others if _tie(best, each)]
         tied = f" (a tie with {joined(also)})" if also else ""
-        told.append(f"{best.variant} for {strategy} ({amount(its, stick)}){tied}")
-    return [f"Best {stick.words}: {joined(told)}."] if told else []
+        told.append(f"{best.side.variant} for {strategy} ({amount(best, ranking.stick)}){tied}")
+    return [f"Best {ranking.stick.words}: {joined(told)}."] if told else []
 
 
-def _against_one(sides: Sequence[Side]) -> list[str]:
-    """Say what more workers gave, by rows a second."""
-    gains: list[tuple[float, str]] = []
-    for side in sides:
-        gain = speed_up(side, sides)
-        if gain is not None and side.num_workers > 1:
-            gains.append((gain.median, side.label))
+def _tie(first: Place, second: Place) -> bool:
+    assert first.measure is not None
+    assert second.measure is not None
+    return ties(first.measure, second.measure)
+
+
+def _against_one(ranking: Ranking) -> list[str]:
+    """Say what more workers gave, by rows per second: of ranked sides against a ranked one."""
+    told = [(_gain(place, ranking), place.side) for place in ranking.ranked]
+    known = [(gain, side) for gain, side in told if gain is not None]
+    gains = sorted(known, key=lambda each: -each[0])
     if not gains:
         return []
-    gains.sort(reverse=True)
-    faster = [f"{gain:.2f} times for {label}" for gain, label in gains if gain >= 1]
-    slower = [f"{label} ({gain:.2f} times)" for gain, label in gains if gain < 1]
+    faster = [f"{_times(gain, side)} for {side.label}" for gain, side in gains if gain >= 1]
+    slower = [f"{side.label} ({gain:.2f} times)" for gain, side in gains if gain < 1]
     if not faster:
-        return [f"No side moves more rows a second than one worker: {joined(slower)}."]
-    said = f"Rows a second against one worker: {joined(faster[:_MOST_NAMED])}"
+        return [f"No side moves more rows per second than one worker: {joined(slower)}."]
+    said = f"Rows per second against one worker: {joined(faster[:_MOST_NAMED])}"
     return [
         f"{said}; slower than one worker: {joined(slower[:_MOST_NAMED])}." if slower else f"{said}."
     ]
 
 
-def speed_up(side: Side, sides: Sequence[Side]) -> Measure | None:
-    """Give rows a second against the median of the side with one worker."""
-    reference = reference_of(side, sides)
-    ours = side.measure(lambda run: run.result.samples_per_s)
-    theirs = reference.median(lambda run: run.result.samples_per_s) if reference else None
-    if not ours or not theirs:
+def _gain(place: Place, ranking: Ranking) -> float | None:
+    """Give a speed-up, where there is one and the side with one worker is ranked too."""
+    reference = reference_of(place.side, ranking.group.finished)
+    if place.gain is None or place.side.num_workers == 1 or reference is None:
         return None
-    return Measure(
-        median=ours.median / theirs,
-        low=ours.low / theirs,
-        high=ours.high / theirs,
-        count=ours.count,
-    )
+    return place.gain.median if ranking.of(reference).is_ranked else None
+
+
+def _times(gain: float, side: Side) -> str:
+    """Write a speed-up; a little more than the workers can give is the spread's, not theirs."""
+    if gain <= side.num_workers:
+        return f"{gain:.2f} times"
+    return f"{side.num_workers:.2f} times (all that {side.num_workers} workers can give)"
 
 
 def _accuracies(sides: Sequence[Side]) -> list[str]:
@@ -201,20 +236,17 @@ def _unfinished(sides: Sequence[Side]) -> list[str]:
 def _repetitions(groups: Sequence[Group]) -> list[str]:
     compared = [group.finished for group in groups if len(group.finished) > 1]
     counts = {len(side.finished) for sides in compared for side in sides}
-    if not counts:
+    if not counts or counts == {1}:
         return []
-    if counts == {1}:
-        limit = f"{100 * UNKNOWN_SPREAD:.0f} %"
-        said = f"One run each: differences below {limit} are called ties"
-        return [f"{said}; --repeat 3 measures the spread."]
     least, most = min(counts), max(counts)
     number = f"{least}" if least == most else f"{least} to {most}"
     return [f"Medians of {number} runs each; where their ranges overlap it is called a tie."]
 
 
-def amount(measure: Measure, stick: Yardstick) -> str:
+def amount(place: Place, stick: Yardstick) -> str:
     """Write a figure with its unit."""
-    return f"{number(measure.median)} {stick.unit}"
+    assert place.measure is not None
+    return f"{number(place.measure.median)} {stick.unit}"
 
 
 def number(value: float) -> str:

@@ -11,8 +11,8 @@ import polars
 
 from paceline import curves, drawing
 from paceline.exhibits import Column, Figure, Table, table_of
-from paceline.report.conclusion import speed_up
 from paceline.report.level import Group
+from paceline.report.ranking import speed_up
 from paceline.report.sides import Side
 from paceline.report.tables import NODE, SIDE, spread_of
 from paceline.stored import StoredRun, labels_of

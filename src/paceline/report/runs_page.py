@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from paceline.background import background
 from paceline.exhibits import Exhibit, Page, Section
 from paceline.report import node_tables, tables
-from paceline.report.conclusion import conclude, joined
+from paceline.report.conclusion import conclude, joined, rankings_of
 from paceline.report.figures import Gallery
 from paceline.report.level import groups_of
 from paceline.report.sides import Side, short, sides_of
@@ -27,6 +27,7 @@ def page_of(
     """
     sides = sides_of(runs)
     groups = groups_of(sides)
+    rankings = rankings_of(sides)
     labels = labels_of(runs)
     gallery = Gallery(sides, groups, labels)
     sections = (
@@ -43,7 +44,8 @@ def page_of(
     return Page(
         title=title or _title(sides),
         subtitle=_subtitle(sides),
-        conclusion=conclude(sides),
+        conclusion=conclude(sides, rankings),
+        ranking=tuple(place for each in rankings for place in each.table()),
         labels=labels,
         sections=tuple(each for each in sections if each.items or each.text),
     )

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from paceline.exhibits import Column, Table, table_of
-from paceline.report.conclusion import speed_up
 from paceline.report.level import Group
+from paceline.report.ranking import speed_up
 from paceline.report.sides import Measure, Side, differing, short
 from paceline.results import Verdict
 from paceline.stored import IN_PART, StoredRun, labels_of

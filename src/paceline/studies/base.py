@@ -9,7 +9,7 @@ from typing import Final, final
 from paceline.background import background
 from paceline.errors import StoreError
 from paceline.exhibits import Claim, Exhibit, Figure, Judgement, Listing, Page, Section, Table
-from paceline.stored import StoredRun, labels_of
+from paceline.stored import labels_of
 from paceline.studies.evidence import Evidence, Untestable
 from paceline.studies.grid import Fields, Grid, Variant
 
