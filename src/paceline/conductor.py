@@ -24,6 +24,7 @@ from paceline.measure.host import HostUse
 from paceline.outcome import Outcome
 from paceline.progress import EXCHANGED, Phase, Progress, View, exchanged_rates, with_rates
 from paceline.runs import RunDir
+from paceline.silence import Silences
 from paceline.spec import RunSpec
 from paceline.workloads.order import Order
 
@@ -74,6 +75,10 @@ class Conductor:
         self._status: dict[str, Message] = {}
         self._usage: dict[str, Message] = {}
         self._progress = Progress(spec, order)
+        # A worker says nothing between two rows, however far apart these are.
+        limit_s = max(spec.stuck_s, 2 * spec.record.interval_s) * spec.dilation
+        self._silences = Silences(limit_s, run_dir)
+        self._alerts: tuple[str, ...] = ()
         self._handlers = {
             "joined": self._on_joined,
             "status": self._on_status,
@@ -129,6 +134,29 @@ class Conductor:
         for text in warnings:
             self._warn(text)
 
+    def look_for_stuck(self, dump: Callable[[str], None]) -> None:
+        """Tell of workers that say nothing for too long; fail if the spec says so."""
+        for each in self._silences.look(self._working(), dump):
+            text = f"{each.seat} was {each}"
+            self._alerts += (text,)
+            if self._spec.when_stuck == "stop":
+                self._fail(each.seat, str(each))
+            else:
+                self._warn(text)
+
+    def _working(self) -> set[str]:
+        """Workers that should be doing something, and not only wait for a word."""
+        if self.failed_seat is not None or self._interrupted:
+            return set()
+        workers = {name for name, seat in self._seats.items() if seat.role == "worker"}
+        by_phase = {
+            "starting": workers - self._pids.keys(),
+            "training": self._training - self._paused.keys(),
+            "saving": {"worker0"},
+            "evaluating": {"worker0"},
+        }
+        return by_phase.get(self._phase, set())
+
     def _warn(self, text: str) -> None:
         """Warn once, and write it down: a driver that is killed seals nothing itself."""
         if text not in self._outcome.warnings:
@@ -158,6 +186,7 @@ class Conductor:
             loss=sum(losses) / len(losses) if losses else None,
             accuracy=evaluations[-1].get("accuracy") if evaluations else None,
             nodes=self._node_usage(),
+            alerts=self._alerts,
         )
 
     def _node_usage(self) -> dict[str, Message]:
@@ -182,6 +211,7 @@ class Conductor:
             return False
         if message is None:
             return False
+        self._silences.heard(name)
         self._handlers[message.pop("kind")](name, message)
         return True
 
@@ -337,6 +367,8 @@ class Conductor:
 
     def _finish(self) -> None:
         """Training is over for all: let everyone go."""
+        if self.failed_seat is not None:
+            return  # a worker came to its end before it heard that another, or it, had failed
         if not self._interrupted:
             self._outcome.status, self._outcome.reason = "finished", None
         self._enter("ending")

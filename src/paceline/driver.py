@@ -179,6 +179,8 @@ def _lead(conductor: Conductor, crew: Crew, watch: Watch) -> None:
             for departure in crew.departures():
                 conductor.left(departure)
             conductor.note_nodes(crew.links, crew.warnings)
+            if crew.is_seated:
+                conductor.look_for_stuck(crew.dump_stack)
             while requests.heard():
                 conductor.interrupt()
             watch(conductor.view())

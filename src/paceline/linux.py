@@ -12,6 +12,7 @@ from typing import Final, final
 
 _LIBC: Final = ctypes.CDLL(None, use_errno=True)
 _PR_SET_PDEATHSIG: Final = 1
+_PR_SET_NAME: Final = 15
 _PR_SET_TIMERSLACK: Final = 29
 _PR_SET_CHILD_SUBREAPER: Final = 36
 CLONE_NEWNS: Final = 0x00020000
@@ -41,6 +42,15 @@ def die_with_parent() -> None:
 def adopt_orphans() -> None:
     """Become the parent of descendants whose own parent has ended."""
     _LIBC.prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def name_process(name: str) -> None:
+    """Give this process a name that `ps` and `top` show; the kernel keeps 15 bytes of it.
+
+    To be called by its first thread: each thread has a name of its own, and starts with that of
+    the one that made it.
+    """
+    _LIBC.prctl(_PR_SET_NAME, ctypes.c_char_p(name.encode()), 0, 0, 0)
 
 
 def wake_promptly() -> None:

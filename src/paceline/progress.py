@@ -38,6 +38,8 @@ class View:
     """How many real seconds one of the training clock takes."""
     note: str = ""
     """What is being prepared, before anything starts."""
+    alerts: tuple[str, ...] = ()
+    """What somebody who watches should know at once, all of it so far."""
 
     @staticmethod
     def preparing(note: str, done: int, total: int) -> View:

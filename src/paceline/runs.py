@@ -35,6 +35,8 @@ from paceline.linux import own_pid
 
 # Freed just before the seal is written, so that a run which filled the disk can still say so.
 _BALLAST_BYTES: Final = 1 << 18
+# How much of a log is read at once.
+_MOST_LOG_BYTES: Final = 1 << 18
 
 
 @final
@@ -98,11 +100,27 @@ class RunDir:
 
     def log_tail(self, seat: str, num_lines: int = 25) -> str:
         """Give the last lines that a seat printed."""
+        text = self.log_from(seat, max(0, self.log_bytes(seat) - _MOST_LOG_BYTES))
+        return "\n".join(text.splitlines()[-num_lines:])
+
+    def log_bytes(self, seat: str) -> int:
+        """Say how long a seat's log is by now."""
         try:
-            text = (self.logs / f"{seat}.log").read_text(errors="replace")
+            return self._log(seat).stat().st_size
+        except OSError:
+            return 0
+
+    def log_from(self, seat: str, start: int) -> str:
+        """Read a seat's log from a place on, and no more than can be shown: it may be huge."""
+        try:
+            with self._log(seat).open("rb") as file:
+                file.seek(start)
+                return file.read(_MOST_LOG_BYTES).decode(errors="replace")
         except OSError:
             return ""
-        return "\n".join(text.splitlines()[-num_lines:])
+
+    def _log(self, seat: str) -> Path:
+        return self.logs / f"{seat}.log"
 
     def seal(self, result: dict[str, Any]) -> None:
         """Write the result; from then on the run is never changed."""

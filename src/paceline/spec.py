@@ -59,6 +59,10 @@ class RunSpec(Description):
     """What computes: the processor, or `replay:…`, which only takes the time of another device."""
     dilation: Annotated[float, Ge(1), AllowInfNan(allow_inf_nan=False)] = 1.0
     """How many times slower a replayed run goes; what is recorded are virtual seconds."""
+    stuck_s: Positive = 60.0
+    """How long a worker may say nothing before the run says where in its code it is."""
+    when_stuck: Literal["wait", "stop"] = "wait"
+    """Whether the run then goes on waiting for it, or fails."""
 
     @property
     def name(self) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 IN_PART = "in part "
 # What a run is told that makes it no other run: how it is watched, and what is drawn by lot.
-HOW_WATCHED = ("record", "eval_every", "eval_samples")
+HOW_WATCHED = ("record", "eval_every", "eval_samples", "stuck_s", "when_stuck")
 _NOT_ITS_NATURE = (*HOW_WATCHED, "seed")
 
 

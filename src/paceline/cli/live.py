@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from rich.console import Console, Group
 from rich.live import Live
+from rich.markup import escape
 from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
@@ -41,9 +42,23 @@ def watching(spec: RunSpec) -> Iterator[Callable[[View], None]]:
     if console.is_terminal and not spec.cluster.shares_process:
         with Live(console=console, refresh_per_second=8, transient=True) as live:
             cores_of = _cores(spec)
-            yield lambda view: live.update(panel(title, view, cores_of))
+            yield alerting(console, lambda view: live.update(panel(title, view, cores_of)))
     else:
-        yield _Lines(console, title).show
+        yield alerting(console, _Lines(console, title).show)
+
+
+def alerting(console: Console, show: Callable[[View], None]) -> Callable[[View], None]:
+    """Show a view, and before it what is urgent in it, each once; a live panel stays below."""
+    told: set[str] = set()
+
+    def show_all(view: View) -> None:
+        for text in view.alerts:
+            if text not in told:
+                console.print(f"[yellow]warning:[/] {escape(text)}", soft_wrap=True)
+        told.update(view.alerts)
+        show(view)
+
+    return show_all
 
 
 class _Lines:

@@ -12,7 +12,7 @@ from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
-from paceline.cli.live import headline
+from paceline.cli.live import alerting, headline
 from paceline.cli.tables import short, wide_console
 
 if TYPE_CHECKING:
@@ -26,10 +26,20 @@ def following() -> Iterator[Callable[[Standing], None]]:
     """Give a function to call with how the comparison stands."""
     console = wide_console(stderr=True)
     if not console.is_terminal:
-        yield _Lines(console).show
+        yield _with_alerts(console, _Lines(console).show)
         return
     with Live(console=console, refresh_per_second=8, transient=True) as live:
-        yield lambda standing: live.update(_panel(standing))
+        yield _with_alerts(console, lambda standing: live.update(_panel(standing)))
+
+
+def _with_alerts(console: Console, show: Callable[[Standing], None]) -> Callable[[Standing], None]:
+    alert = alerting(console, lambda _: None)
+
+    def show_all(standing: Standing) -> None:
+        alert(standing.view)
+        show(standing)
+
+    return show_all
 
 
 @contextlib.contextmanager

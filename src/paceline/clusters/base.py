@@ -120,6 +120,16 @@ class Crew(ABC):
     """What was asked for and could not be done, as soon as it is known."""
     is_capped: bool = True
     """Whether nodes have no more processor than was asked for, so far as is known."""
+    is_seated: bool = True
+    """Whether all processes have been started, so far as is known."""
+
+    def dump_stack(self, seat: str) -> None:
+        """Have a seat write to its log where in its code it is, if the cluster can; does not wait.
+
+        In the form of `faulthandler`, and whatever the seat is doing: it may be in a C function
+        that does not return.
+        """
+        del seat
 
     @abstractmethod
     def departures(self) -> list[Departure]:

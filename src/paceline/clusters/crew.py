@@ -32,6 +32,7 @@ class KeptCrew(Crew):
 
         `sweep` is called when a keeper had to be killed, to remove what it would have removed.
         """
+        self.is_seated = False
         self._sweep = sweep
         self._is_over = False
         self._zygote = job.zygote or Zygote()
@@ -65,6 +66,10 @@ class KeptCrew(Crew):
             left += self._all_left("its keeper is gone")
         return left
 
+    def dump_stack(self, seat: str) -> None:
+        with contextlib.suppress(LineClosed):  # then everyone is gone, which is noticed elsewhere
+            self._keepers_line.send("dump", seat=seat)
+
     def _hear(self, message: Message) -> list[Departure]:
         if message["kind"] == "kept":
             self._keepers_pid = message["pid"]
@@ -73,6 +78,9 @@ class KeptCrew(Crew):
             self.links = [LinkReport(**each) for each in message["links"]]
             self.warnings = message["warnings"]
             self.is_capped = message["is_capped"]
+            return []
+        if message["kind"] == "seated":
+            self.is_seated = True
             return []
         if message["kind"] == "cannot":
             return self._all_left(f"its node could not be made: {message['reason']}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from typing import ClassVar, final
 
@@ -41,6 +42,7 @@ class _InlineCrew(Crew):
         self.lines = {}
         self._threads: dict[str, threading.Thread] = {}
         self._codes: dict[str, int] = {}
+        self._job = job
         for seat in job.seats:
             mine, its = Line.pair()
             self.lines[seat.name] = Line(mine)
@@ -64,6 +66,18 @@ class _InlineCrew(Crew):
         )
         self._codes[seat.name] = self._entry(berth)
         line.close()
+
+    def dump_stack(self, seat: str) -> None:
+        thread = self._threads.get(seat)
+        frames = sys._current_frames()  # noqa: SLF001 - documented, whatever its name
+        frame = frames.get(thread.ident or 0) if thread else None
+        lines = [f"Thread {seat} (most recent call first):"]
+        while frame is not None:
+            code = frame.f_code
+            lines.append(f'  File "{code.co_filename}", line {frame.f_lineno} in {code.co_name}')
+            frame = frame.f_back
+        with (self._job.run_dir / "logs" / f"{seat}.log").open("a") as log:
+            log.write("\n".join(lines) + "\n")
 
     def departures(self) -> list[Departure]:
         gone = [name for name, thread in self._threads.items() if not thread.is_alive()]

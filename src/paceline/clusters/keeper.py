@@ -26,12 +26,14 @@ from paceline import linux
 from paceline.clusters.base import Berth, Seat, entry_function
 from paceline.clusters.emulated.site import Site
 from paceline.comm.keys import Keys, make_keys
-from paceline.comm.line import Line, LineClosed, SeatLine
+from paceline.comm.line import Line, LineClosed, Message, SeatLine
 from paceline.comm.mailbox import Mailbox, keep_only, make_mailboxes
 from paceline.comm.shared import Holdings, Host, close_holdings, make_holdings
 
 Table = dict[str, Any]
 
+# Has a seat write its stack to its log. Not one of those that libraries or users like to take.
+_DUMP: Final = signal.SIGRTMAX - 3
 # How long a seat may be stopped, and how often that is looked at while one is.
 _MOST_STOPPED_S: Final = 3.0
 _LOOK_S: Final = 0.2
@@ -83,6 +85,7 @@ def _name_of(table: Table) -> str:
 
 def keep(line: Line) -> None:
     """Keep one run, as the driver says on the line, from its start to its end."""
+    linux.name_process("pace-keeper")
     job = _job(line)
     if job is None:
         return
@@ -95,6 +98,7 @@ def keep(line: Line) -> None:
     assert threading.active_count() == 1, "a thread does not survive a fork"
     linux.keep_freed_memory()
     wakeup = _wake_on_child()
+    signal.signal(_DUMP, signal.SIG_IGN)  # until a seat can answer it
     names = [_name_of(table) for table in job["seats"]]
     stock = _Stock.of(job, site)
     pids = [_fork(job, table, line, stock) for table in job["seats"]]
@@ -102,6 +106,7 @@ def keep(line: Line) -> None:
     _close_lines(job)
     stock.close()
     with contextlib.suppress(LineClosed):
+        line.send("seated")
         _watch(line, wakeup, sitting)
     _end(list(sitting))
     if site is not None:
@@ -196,7 +201,7 @@ def _wake_on_child() -> socket.socket:
 
 
 def _watch(line: Line, wakeup: socket.socket, sitting: dict[int, str]) -> None:
-    """Tell the driver of each seat that ends, until the driver is gone."""
+    """Tell the driver of each seat that ends, until it is gone; dump stacks where it asks."""
     with selectors.DefaultSelector() as selector:
         selector.register(line, selectors.EVENT_READ)
         selector.register(wakeup, selectors.EVENT_READ)
@@ -208,7 +213,13 @@ def _watch(line: Line, wakeup: socket.socket, sitting: dict[int, str]) -> None:
                 if key.fileobj is wakeup:
                     wakeup.recv(4096)
                 else:
-                    line.receive(timeout_s=0)
+                    _ask_for_stack(line.receive(timeout_s=0), sitting)
+
+
+def _ask_for_stack(message: Message | None, sitting: dict[int, str]) -> None:
+    for pid, name in sitting.items():
+        if message is not None and message.get("seat") == name:
+            os.kill(pid, _DUMP)
 
 
 def _reap(line: Line, sitting: dict[int, str], stopped: dict[int, float]) -> None:
@@ -275,6 +286,7 @@ def _fork(job: Table, table: Table, line: Line, stock: _Stock) -> int:
     code = 1
     try:
         linux.die_with_parent()
+        linux.name_process(f"pace-{_name_of(table)}")
         line.close()
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -294,6 +306,7 @@ def _write_to_log(path: str) -> None:
     os.close(log)
     sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
     faulthandler.enable()
+    faulthandler.register(_DUMP)
 
 
 def _sit(job: Table, table: Table, stock: _Stock) -> int:

@@ -11,12 +11,14 @@ import socket
 import sys
 import threading
 
+from paceline import linux
 from paceline.clusters.keeper import keep
 from paceline.comm.line import Line, LineClosed, Message
 
 
 def main() -> None:
     """Run as `python -m paceline.clusters.zygote_process FD`."""
+    linux.name_process("pace-zygote")
     line = Line(socket.socket(fileno=int(sys.argv[1])))
     with contextlib.suppress(LineClosed):  # the driver is gone: keepers see it for themselves
         signal.signal(signal.SIGCHLD, _reap)

@@ -79,6 +79,42 @@ class Poisoned(_Points):
         return super().loss(model, batch)
 
 
+@final
+class Napping(_Points):
+    """The points, one of which holds up whichever worker meets it until a file is there."""
+
+    until: str
+    """The file to wait for."""
+    place: Literal["data", "loss", "metrics"] = "loss"
+    way: Literal["sleep", "count"] = "sleep"
+    """`count` stays inside of a C function that lets no other thread run."""
+
+    def data(self, split: Split, dtype: torch.dtype) -> Data:
+        if self.place == "data":
+            self._nap()
+        data = super().data(split, dtype)
+        assert isinstance(data, Tensors)
+        data.columns[0][200] = 7.0
+        return data
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        if self.place == "loss" and (batch[0] == 7.0).any():
+            self._nap()
+        return super().loss(model, batch)
+
+    def metrics(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        if self.place == "metrics":
+            self._nap()
+        return super().metrics(model, batch)
+
+    def _nap(self) -> None:
+        while not Path(self.until).exists():
+            if self.way == "sleep":
+                time.sleep(0.2)
+            else:
+                sum(range(30_000_000))
+
+
 _Milliseconds = Annotated[float, Ge(0)]
 
 
