@@ -18,11 +18,10 @@ from typing import Any, Final, final
 
 from paceline.clusters.base import Departure, LinkReport, Seat
 from paceline.comm.line import Line, LineClosed, Message
-from paceline.device_usage import last_busy_percent
 from paceline.measure.clock import Clock
 from paceline.measure.host import HostUse
 from paceline.outcome import Outcome
-from paceline.progress import EXCHANGED, Phase, Progress, View, exchanged_rates, with_rates
+from paceline.progress import Newest, Phase, Progress, View
 from paceline.runs import RunDir
 from paceline.silence import Silences
 from paceline.spec import RunSpec
@@ -72,8 +71,7 @@ class Conductor:
         self._host_use: HostUse | None = None
         self._here = set(self._seats)
         self._clock = Clock(spec.dilation)
-        self._status: dict[str, Message] = {}
-        self._usage: dict[str, Message] = {}
+        self._newest = Newest(self._seats, is_replayed=spec.is_replayed)
         self._progress = Progress(spec, order)
         # A worker says nothing between two rows, however far apart these are.
         limit_s = max(spec.stuck_s, 2 * spec.record.interval_s) * spec.dilation
@@ -81,8 +79,8 @@ class Conductor:
         self._alerts: tuple[str, ...] = ()
         self._handlers = {
             "joined": self._on_joined,
-            "status": self._on_status,
-            "usage": self._on_usage,
+            "status": self._newest.take_status,
+            "usage": self._newest.take_usage,
             "noted": self._on_noted,
             "paused": self._on_paused,
             "trained": self._on_trained,
@@ -173,34 +171,14 @@ class Conductor:
 
     def view(self) -> View:
         """Sum up what is known now."""
-        status = self._status.values()
-        shared = [each["global_steps"] for each in status if each["global_steps"] is not None]
         evaluations = self._outcome.evaluations
-        losses = [each["loss_mean"] for each in status if each["loss_mean"] is not None]
         return self._progress.view(
             phase="stopping" if self._interrupted and self._training else self._phase,
             time_s=self._clock.now_s(),
-            global_steps=max(shared, default=None),
-            worker_steps=sum(each["worker_steps"] for each in status),
-            samples=sum(each["samples"] for each in status),
-            loss=sum(losses) / len(losses) if losses else None,
             accuracy=evaluations[-1].get("accuracy") if evaluations else None,
-            nodes=self._node_usage(),
             alerts=self._alerts,
+            **self._newest.known(),
         )
-
-    def _node_usage(self) -> dict[str, Message]:
-        """Give the last sample of each node, with what its workers say of their exchanges.
-
-        Of a replayed one it also has how busy its devices were.
-        """
-        made = {}
-        for node, usage in self._usage.items():
-            rows = [row for name, row in self._status.items() if self._seats[name].node == node]
-            made[node] = {**usage, **exchanged_rates(rows)}
-            if self._spec.is_replayed:
-                made[node]["device_busy_percent"] = last_busy_percent(rows)
-        return made
 
     def _hear(self, name: str) -> bool:
         """Take one message of a seat, if there is one."""
@@ -266,13 +244,6 @@ class Conductor:
 
     def _on_served(self, name: str, message: Message) -> None:
         self._outcome.servers[name] = message
-
-    def _on_status(self, name: str, message: Message) -> None:
-        self._status[name] = with_rates(self._status.get(name), message, EXCHANGED)
-
-    def _on_usage(self, name: str, message: Message) -> None:
-        node = self._seats[name].node
-        self._usage[node] = with_rates(self._usage.get(node), message)
 
     def _on_paused(self, name: str, message: Message) -> None:
         self._paused[name] = message["progress"]

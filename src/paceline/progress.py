@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, final
 
+from paceline.clusters.base import Seat
+from paceline.device_usage import last_busy_percent
 from paceline.spec import RunSpec
 from paceline.workloads.order import Order
 
@@ -80,6 +82,52 @@ def exchanged_rates(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
     keys = [f"{counter}_per_s" for counter in EXCHANGED]
     told = [row for row in rows if all(key in row for key in keys)]
     return {key: sum(row[key] for row in told) for key in keys} if told else {}
+
+
+@final
+class Newest:
+    """The newest row of each worker, and the newest sample of each node."""
+
+    def __init__(self, seats: Mapping[str, Seat], *, is_replayed: bool) -> None:
+        self._seats = seats
+        self._is_replayed = is_replayed
+        self._status: dict[str, dict[str, Any]] = {}
+        self._usage: dict[str, dict[str, Any]] = {}
+
+    def take_status(self, name: str, message: dict[str, Any]) -> None:
+        """Take a worker's row."""
+        self._status[name] = with_rates(self._status.get(name), message, EXCHANGED)
+
+    def take_usage(self, name: str, message: dict[str, Any]) -> None:
+        """Take a monitor's sample."""
+        node = self._seats[name].node
+        self._usage[node] = with_rates(self._usage.get(node), message)
+
+    def known(self) -> dict[str, Any]:
+        """Sum them up, as fields of a view."""
+        status = self._status.values()
+        shared = [each["global_steps"] for each in status if each["global_steps"] is not None]
+        losses = [each["loss_mean"] for each in status if each["loss_mean"] is not None]
+        return {
+            "global_steps": max(shared, default=None),
+            "worker_steps": sum(each["worker_steps"] for each in status),
+            "samples": sum(each["samples"] for each in status),
+            "loss": sum(losses) / len(losses) if losses else None,
+            "nodes": self._nodes(),
+        }
+
+    def _nodes(self) -> dict[str, dict[str, Any]]:
+        """Give the last sample of each node, with what its workers say of their exchanges.
+
+        Of a replayed one it also has how busy its devices were.
+        """
+        made = {}
+        for node, usage in self._usage.items():
+            rows = [row for name, row in self._status.items() if self._seats[name].node == node]
+            made[node] = {**usage, **exchanged_rates(rows)}
+            if self._is_replayed:
+                made[node]["device_busy_percent"] = last_busy_percent(rows)
+        return made
 
 
 @final
