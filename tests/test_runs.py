@@ -4,6 +4,7 @@ import os
 import resource
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -211,3 +212,16 @@ def test_the_end_of_a_log_is_its_last_lines(run: RunDir):
     (run.logs / "worker0.log").write_bytes(b"\xff\n" + b"".join(b"%d\n" % i for i in range(99)))
     assert run.log_tail("worker0", 2) == "97\n98"
     assert run.log_tail("worker7") == ""
+
+
+def test_of_a_huge_log_only_the_end_is_read(run: RunDir):
+    with (run.logs / "worker0.log").open("wb") as log:
+        log.truncate(600_000_000)  # nothing of it is on the disk
+        log.seek(0, os.SEEK_END)
+        log.write(b"\none\ntwo\n")
+    tracemalloc.start()
+    try:
+        assert run.log_tail("worker0", 2) == "one\ntwo"
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()
