@@ -13,8 +13,7 @@ from paceline.cli.run import spec_table
 from paceline.errors import Problem, SpecError, StoreError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
+    from paceline.cli.layout import Grid
     from paceline.compute.rates import Rates
 
 
@@ -112,7 +111,7 @@ def _write(path: Path, workload: str, rates: Rates, repeat: int) -> None:
         raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
-def _layers(rates: Rates) -> Table:
+def _layers(rates: Rates) -> Grid:
     from paceline.cli.tables import plain_table
 
     table = plain_table("layer", "forward ms>", "backward ms>")

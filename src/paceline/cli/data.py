@@ -25,9 +25,6 @@ app = typer.Typer(
     help="Data sets: list them, get one into the cache folder, verify it; convert files.",
 )
 
-# What `ls` prints when its output is not a terminal, so that no cell is cut.
-PIPED_WIDTH = 240
-
 DataDir = Annotated[
     Path | None,
     typer.Option(
@@ -45,21 +42,20 @@ def ls(data_dir: DataDir = None) -> None:
 
     Looks at names and sizes only; `paceline data verify` compares every byte.
     """
-    from rich.table import Table
+    from paceline.cli.layout import Head
+    from paceline.cli.tables import listing, number, wide_console, words
 
-    console = _console()
+    console = wide_console()
     folder = data_dir or catalogue.default_data_dir()
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    table.add_column("name", no_wrap=True)
-    table.add_column("what it is")
-    for heading in ("rows", "size"):
-        table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("licence", no_wrap=True)
-    table.add_column("here")
+    sizes = (number("rows"), number("size"))
+    table = listing(
+        Head("name"), words("what it is", 1), *sizes, words("licence", 1), words("here")
+    )
     for dataset in catalogue.DATA_SETS:
         table.add_row(*_row(dataset, folder))
     console.print(table)
-    console.print(f"\nRows are training + test. The cache folder is {folder}", soft_wrap=True)
+    told = f"\nRows are training + test. The cache folder is {folder}"
+    console.print(told, markup=False, soft_wrap=True)
     console.print("To get one: paceline data get NAME. A tenth of mnist ships with Paceline.")
 
 
@@ -135,19 +131,12 @@ def _verdict(name: str, state: FileState) -> str:
     return f"{line}: {state.reason}" if state.state == "corrupt" else line
 
 
-def _console(*, stderr: bool = False) -> Console:
-    from rich.console import Console
-
-    console = Console(stderr=stderr, highlight=False, markup=False)
-    if not console.is_terminal:
-        console = Console(stderr=stderr, highlight=False, markup=False, width=PIPED_WIDTH)
-    return console
-
-
 @contextlib.contextmanager
 def shown() -> Iterator[Progress]:
     """Give a function that shows how far something is: bars on a terminal, else lines."""
-    console = _console(stderr=True)
+    from paceline.cli.tables import wide_console
+
+    console = wide_console(stderr=True)
     if not console.is_terminal:
         yield _plain()
         return
@@ -169,7 +158,7 @@ def _draw(bars: Bars) -> Progress:
 
     def progress(message: str, done_bytes: int, total_bytes: int) -> None:
         if not done_bytes:
-            bars.console.print(message)
+            bars.console.print(message, markup=False)
             return
         if message not in tasks:
             tasks[message] = bars.add_task(message, total=total_bytes or None)

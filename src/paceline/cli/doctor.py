@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from rich.table import Table
     from rich.text import Text
 
+    from paceline.cli.layout import Grid
     from paceline.measure.machine import Finding
 
 # Words, not signs: they survive a pipe, a log and a terminal without Unicode.
@@ -25,8 +25,7 @@ def doctor(
 
     Ends with code 1 only if something is missing without which nothing runs.
     """
-    from rich.console import Console
-
+    from paceline.cli.tables import wide_console
     from paceline.measure.machine import examine, missing_required
 
     findings = examine()
@@ -34,20 +33,18 @@ def doctor(
     if json:
         typer.echo(dumps({"ok": not missing, "findings": [asdict(each) for each in findings]}))
     else:
-        Console().print(_table(findings))
+        wide_console().print(_table(findings))
     if missing:
         raise typer.Exit(1)
 
 
-def _table(findings: list[Finding]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
+def _table(findings: list[Finding]) -> Grid:
+    from paceline.cli.layout import Head
+    from paceline.cli.tables import listing, words
 
-    table = Table("", "what", "found", "what to do", title="What this machine can do")
+    table = listing(Head(""), Head("what"), words("found"), words("what to do", rank=1))
     for finding in findings:
-        # Text, not str: a message such as "[Errno 1]" is no markup.
-        texts = (finding.name, finding.value, finding.remedy)
-        table.add_row(_mark(finding), *(Text(text) for text in texts))
+        table.add_row(_mark(finding), finding.name, finding.value, finding.remedy)
     return table
 
 

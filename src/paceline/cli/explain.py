@@ -84,7 +84,7 @@ def _print(result: Result, operators: list[dict[str, Any]], console: Console) ->
     if parts:
         console.print("\n[bold]A step of each worker[/]")
         console.print(_steps(result, parts))
-        console.print(_legend(parts))
+        console.print(_legend(parts, console.width))
         console.print(_shares(result, parts))
     if operators:
         console.print("\n[bold]Operators of worker0, by time[/]")
@@ -114,12 +114,13 @@ def _why_none(result: Result) -> str:
 
 def _steps(result: Result, parts: dict[str, Parts]) -> RenderableType:
     """One bar a worker, as long as its step is against the longest of all."""
-    from rich.table import Table
     from rich.text import Text
+
+    from paceline.cli.tables import plain_table
 
     steps = {worker.name: max(1, worker.worker_steps) for worker in result.workers}
     longest_s = max(each.total_s / steps[name] for name, each in parts.items())
-    table = Table.grid(padding=(0, 1))
+    table = plain_table("", "", ">")
     for name, each in parts.items():
         step_s = each.total_s / steps[name]
         bar = Text()
@@ -143,14 +144,18 @@ def _cells(parts: Parts, width: int) -> dict[str, int]:
     )
 
 
-def _legend(parts: dict[str, Parts]) -> RenderableType:
+def _legend(parts: dict[str, Parts], room: int) -> RenderableType:
+    from rich.console import Group
     from rich.text import Text
 
-    legend = Text()
-    for part, (letter, colour, name) in _PARTS.items():
-        if any(getattr(each, part) > 0.005 * each.total_s for each in parts.values()):
-            legend.append(letter, style=colour).append(f" {name}  ")
-    return legend
+    from paceline.cli.layout import packed
+
+    legend = [
+        Text(letter, style=colour).append(f" {name}", style="default")
+        for part, (letter, colour, name) in _PARTS.items()
+        if any(getattr(each, part) > 0.005 * each.total_s for each in parts.values())
+    ]
+    return Group(*packed(legend, "  ", room))
 
 
 def _shares(result: Result, parts: dict[str, Parts]) -> RenderableType:
@@ -188,17 +193,12 @@ def _operators(rows: list[dict[str, Any]]) -> RenderableType:
 
 
 def _gauges(resources: list[Resource]) -> RenderableType:
-    from rich.table import Table
+    from paceline.cli.layout import Head
+    from paceline.cli.tables import listing, words
 
-    table = Table.grid(padding=(0, 1))
+    table = listing(Head(""), Head(""), words(""))
     for each in resources:
         used = min(1.0, each.used or 0.0)
         bar = "" if each.used is None else f"[{'#' * round(_GAUGE * used):<{_GAUGE}}]"
-        table.add_row(each.label, _plain(bar), each.text)
+        table.add_row(each.label, bar, each.text)
     return table
-
-
-def _plain(text: str) -> RenderableType:
-    from rich.text import Text
-
-    return Text(text)

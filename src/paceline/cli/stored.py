@@ -20,23 +20,25 @@ if TYPE_CHECKING:
 Out = Annotated[Path, typer.Option("--out", help="The folder of all runs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
+# Heading, whether it is of numbers, and how soon it goes below its row.
 _COLUMNS = (
-    "id",
-    "workload",
-    "strategy",
-    "N x batch>",
-    "steps>",
-    "steps/s>",
-    "loss>",
-    "accuracy>",
-    "compute",
-    "status",
+    ("id", False, 0),
+    ("workload", False, 0),
+    ("strategy", False, 0),
+    ("N x batch", True, 0),
+    ("steps", True, 1),
+    ("steps/s", True, 0),
+    ("loss", True, 1),
+    ("accuracy", True, 0),
+    ("compute", False, 2),
+    ("status", False, 0),
 )
 
 
 def ls(out: Out = Path("runs"), json_: AsJson = False) -> None:
     """List the runs, oldest first. Seals those whose driver was killed."""
-    from paceline.cli.tables import plain_table, wide_console
+    from paceline.cli.layout import Head
+    from paceline.cli.tables import listing, wide_console
     from paceline.runs import all_runs
 
     results = [(run, result_of(run)) for run in all_runs(out)]
@@ -46,9 +48,10 @@ def ls(out: Out = Path("runs"), json_: AsJson = False) -> None:
     if not results:
         typer.echo(f"no runs in {out}")
         return
-    table = plain_table(*_COLUMNS)
+    table = listing(*(Head(text, is_number, rank=rank) for text, is_number, rank in _COLUMNS))
     for run, result in results:
-        table.add_row(*_cells(run, result))
+        note = result if isinstance(result, str) else ""
+        table.add_row(*_cells(run, result), note=note)
     wide_console().print(table)
 
 
@@ -160,7 +163,8 @@ def _cells(run: RunDir, result: Result | str | None) -> list[str]:
 
     ident = run.name.rpartition("-")[2]
     if result is None or isinstance(result, str):
-        return [ident, run.name[16:].rpartition("-")[0], *[""] * 7, result or "running"]
+        status = "unreadable" if result else "running"
+        return [ident, run.name[16:].rpartition("-")[0], *[""] * 7, status]
     steps = result.worker_steps if result.global_steps is None else result.global_steps
     per_s = result.worker_steps_per_s if result.global_steps is None else result.steps_per_s
     return [

@@ -78,11 +78,13 @@ def study(  # noqa: PLR0917 - each is an option on the command line
 
 
 def _list() -> None:
-    from paceline.cli.tables import plain_table, wide_console
+    from paceline.cli.layout import Head
+    from paceline.cli.tables import listing, number, wide_console, words
     from paceline.studies import STUDIES, WAITING
     from paceline.studies.grid import Grid
 
-    table = plain_table("name", "what it is", "runs quick>", "full>", "claims")
+    counts_of = (number("runs quick"), number("full"))
+    table = listing(Head("name"), words("what it is"), *counts_of, Head("claims"))
     for name, what in STUDIES.items():
         grid = Grid.read(name)
         keys = list(grid.claims)
@@ -199,19 +201,16 @@ def _introduce(grid: Grid, variant: Variant) -> None:
 
 
 def _print_claims(claims: list[Claim]) -> None:
-    from rich.markup import escape
-    from rich.table import Table
+    from rich.text import Text
 
-    from paceline.cli.tables import wide_console
+    from paceline.cli.layout import Head
+    from paceline.cli.tables import listing, wide_console, words
 
     colours = {"holds": "green", "does not hold here": "yellow", "cannot be tested here": "dim"}
-    table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
-    for header in ("claim", "judgement", "measured here"):
-        table.add_column(header, no_wrap=header != "measured here")
+    table = listing(Head("claim"), Head("judgement"), words("measured here"))
     for claim in claims:
         told = claim.reason if claim.measured == "-" else claim.measured
-        colour = colours[claim.judgement]
-        table.add_row(claim.key, f"[{colour}]{claim.judgement}[/]", escape(told))
+        table.add_row(claim.key, Text(claim.judgement, style=colours[claim.judgement]), told)
     wide_console().print(table)
 
 

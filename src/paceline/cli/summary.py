@@ -6,12 +6,12 @@ from collections import Counter
 from typing import TYPE_CHECKING
 
 from rich.markup import escape
-from rich.table import Table
 
-from paceline.cli.tables import plain_table, rate, short, wide_console, with_origin
+from paceline.cli.tables import pairs, plain_table, rate, short, wide_console, with_origin
 
 if TYPE_CHECKING:
-    from paceline.results import NodeUsage, Result, WorkerTotals
+    from paceline.cli.layout import Grid
+    from paceline.results import NodeUsage, Result, ServerTotals, WorkerTotals
 
 
 def print_result(result: Result) -> None:
@@ -26,14 +26,14 @@ def print_result(result: Result) -> None:
     if any(node.link_bits_per_s for node in result.nodes):
         console.print(_links(result))
     if result.verdict is not None:
-        console.print(f"[bold]verdict[/] {escape(result.verdict.sentence)}", soft_wrap=True)
+        console.print(f"[bold]verdict[/] {escape(result.verdict.sentence)}")
     for warning in result.warnings:
         console.print(f"[yellow]warning:[/] {escape(warning)}")
     console.print(f"[dim]{escape(result.run)}[/]", soft_wrap=True)
 
 
-def _outcome(result: Result) -> Table:
-    table = Table.grid(padding=(0, 2))
+def _outcome(result: Result) -> Grid:
+    table = pairs()
     workload = with_origin(short(result.workload), result.data)
     title = " · ".join((workload, short(result.strategy), short(result.cluster)))
     what = escape(f"({result.meaning}; batch {result.batch_size})")
@@ -91,7 +91,7 @@ def _trained(result: Result) -> str:
     )
 
 
-def _workers(result: Result) -> Table:
+def _workers(result: Result) -> Grid:
     phases = ("load>", "compute>", "exchange>", "other>")
     table = plain_table("worker", "steps>", "train s>", *phases, "memory peak>")
     for worker in result.workers:
@@ -114,23 +114,30 @@ def _shares(worker: WorkerTotals) -> list[str]:
     return [f"{100 * share:.1f} %" for share in shares]
 
 
-def _servers(result: Result) -> Table:
-    table = plain_table("server", "updates>", "dropped>", "refused>", "applying>", "a push queued>")
+def _servers(result: Result) -> Grid:
+    table = plain_table(
+        "server", "updates>", "dropped>", "refused>", "applying>", "queued per push>"
+    )
     for server in result.servers:
         train_s = result.train_s or 1.0
-        queued = (
-            "-" if server.queue_s is None else f"{1e6 * server.queue_s / server.updates:.0f} µs"
-        )
         counts = (server.updates, server.dropped, server.refused)
         applying = f"{100 * server.apply_s / train_s:.1f} %"
-        table.add_row(server.name, *(f"{count:,}" for count in counts), applying, queued)
+        table.add_row(server.name, *(f"{count:,}" for count in counts), applying, _queued(server))
     return table
 
 
-def _nodes(result: Result) -> Table:
-    columns = ("CPU mean>", "CPU peak>", "memory mean>", "peak>", "disk read>", "written>")
+def _queued(server: ServerTotals) -> str:
+    """How long a push waited at a server; a run may end before the first one counts."""
+    if server.queue_s is None or not server.updates:
+        return "-"
+    return f"{1e6 * server.queue_s / server.updates:.0f} µs"
+
+
+def _nodes(result: Result) -> Grid:
+    columns = ("CPU mean>", "CPU peak>", "memory mean>", "memory peak>")
     device = ("device busy>",) if result.compute != "real" else ()
-    table = plain_table("node", "seats", *device, *columns, "net sent>", "received>")
+    traffic = ("disk read>", "disk written>", "net sent>", "net received>")
+    table = plain_table("node", "seats", *device, *columns, *traffic)
     for node in result.nodes:
         busy = node.device_busy_percent
         cells = ["-" if busy is None else f"{busy:.0f} %"] if device else []
@@ -162,9 +169,9 @@ def _usage(node: NodeUsage) -> list[str]:
     ]
 
 
-def _links(result: Result) -> Table:
+def _links(result: Result) -> Grid:
     """What each link is like, and its payload over what theory says."""
-    columns = ("link>", "carried out>", "and in>", "sent / theory>", "received / theory>")
+    columns = ("link>", "carried out>", "carried in>", "sent / theory>", "received / theory>")
     table = plain_table("node", *columns)
     ratios = {each.node: each for each in result.traffic.nodes} if result.traffic else {}
     for node in result.nodes:

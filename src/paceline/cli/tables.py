@@ -1,23 +1,23 @@
-"""Tables as all commands print them."""
+"""How all commands print: consoles, tables, and numbers as text."""
 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
+
+from paceline.cli.layout import Grid, Head
 
 if TYPE_CHECKING:
     from paceline.exhibits import Table as Exhibit
 
-# In a pipe nothing needs to be cut to a screen's width.
-PIPED_WIDTH = 240
+# In a pipe a row of a table and a sentence stay one line each, for `grep` and `cut`.
+PIPED_WIDTH: Final = 10_000
 
 
 def wide_console(*, stderr: bool = False) -> Console:
-    """Make a console that never cuts a cell when its output is not a terminal."""
+    """Make a console as wide as the terminal; one that breaks no line where there is none."""
     console = Console(stderr=stderr, highlight=False)
     return (
         console
@@ -42,22 +42,42 @@ def rate(per_s: float) -> str:
     return f"{per_s:,.0f}" if per_s >= 10 else f"{per_s:.2g}"
 
 
-def plain_table(*headers: str) -> Table:
-    """Make a table without lines; a header that ends in `>` heads a column of numbers."""
-    table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
-    for header in headers:
-        is_number = header.endswith(">")
-        table.add_column(
-            header.removesuffix(">"), justify="right" if is_number else "left", no_wrap=True
-        )
-    return table
+def number(text: str, rank: int = 0) -> Head:
+    """Head a column of numbers."""
+    return Head(text, is_number=True, rank=rank)
 
 
-def exhibit_table(exhibit: Exhibit) -> Table:
-    """Show a table of a report; a terminal too narrow for it folds headers and words."""
-    table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, 2, 0, 0))
-    for column in exhibit.columns:
-        table.add_column(escape(column.header), justify="right" if column.is_number else "left")
+def words(text: str, rank: int = 0) -> Head:
+    """Head a column of texts, which may be broken between words."""
+    return Head(text, wraps=True, rank=rank)
+
+
+def plain_table(*heads: str | Head) -> Grid:
+    """Make a table to compare rows in; a heading that ends in `>` is of numbers.
+
+    Columns that find no room stand below, with the first column again.
+    """
+    return Grid([Head.of(each) if isinstance(each, str) else each for each in heads])
+
+
+def listing(*heads: Head) -> Grid:
+    """Make a list, which may be long: what finds no room stands below its own row."""
+    return Grid(heads, in_lines=True)
+
+
+def pairs() -> Grid:
+    """Make a table of names and texts, both read as rich's markup, without headings."""
+    return Grid([Head(""), words("")], markup=True)
+
+
+def exhibit_table(exhibit: Exhibit) -> Grid:
+    """Show a table of a report; its columns are in the order of their weight."""
+    table = Grid(
+        [
+            Head(each.header, is_number=each.is_number, wraps=not each.is_number and at > 0)
+            for at, each in enumerate(exhibit.columns)
+        ]
+    )
     for cells in exhibit.cells():
-        table.add_row(*map(escape, cells))
+        table.add_row(*cells)
     return table

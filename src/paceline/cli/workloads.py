@@ -12,9 +12,8 @@ import typer
 from paceline.errors import PacelineError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from paceline.anatomy import Anatomy, Layer
+    from paceline.cli.layout import Grid
     from paceline.workloads.base import Workload
 
 MIB = 2**20
@@ -30,15 +29,23 @@ def workloads(
 
     Sizes are of the default fields; `paceline show --graph` tells those of others.
     """
-    from paceline.cli.tables import plain_table, wide_console
+    from paceline.cli.layout import Head
+    from paceline.cli.tables import listing, number, wide_console, words
     from paceline.workloads import WORKLOADS
 
     rows = [_row(name, data_dir) for name in WORKLOADS.entries]
     if json_:
         print(json.dumps(rows))  # noqa: T201
         return
-    numbers = ("parameters>", "MiB>", "multiply-adds a row>")
-    table = plain_table("workload", *numbers, "data", "here", "how to get it")
+    table = listing(
+        Head("workload"),
+        number("parameters"),
+        number("MiB"),
+        number("multiply-adds per row"),
+        words("data", rank=1),
+        words("here"),
+        words("how to get it", rank=2),
+    )
     for row in rows:
         table.add_row(row["workload"], *_sizes(row), row["data"], row["here"], row["remedy"])
     wide_console().print(table)
@@ -59,7 +66,7 @@ def show_graph(workload: Workload, *, as_json: bool) -> None:
     console.print(
         f"\n{workload.name}: {anatomy.num_parameters:,} parameters, "
         f"{anatomy.num_bytes / MIB:,.1f} MiB as float32, "
-        f"{count(anatomy.multiply_adds)} multiply-adds a row (forward)"
+        f"{count(anatomy.multiply_adds)} multiply-adds per row (forward)"
     )
 
 
@@ -95,7 +102,7 @@ def _sizes(row: dict[str, Any]) -> list[str]:
     return [f"{row['parameters']:,}", size, count(row["multiply_adds"])]
 
 
-def _layers(anatomy: Anatomy) -> Table:
+def _layers(anatomy: Anatomy) -> Grid:
     from paceline.cli.tables import plain_table
 
     table = plain_table("layer", "kind", "input", "output", "parameters>", "multiply-adds>")

@@ -14,7 +14,6 @@ import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
@@ -73,7 +72,6 @@ def examine() -> list[Finding]:
         _clock(),
         _disk(),
         _npm(),
-        _ray(),
         *_torch(),
     ]
 
@@ -206,13 +204,6 @@ def _npm() -> Finding:
     return Finding("npm", True if path else None, path or "not on PATH", "" if path else remedy)
 
 
-def _ray() -> Finding:
-    try:
-        return Finding("ray", True, metadata.version("ray"))
-    except metadata.PackageNotFoundError:
-        return Finding("ray", None, "not installed", "pip install ray, for the cluster `ray` only")
-
-
 def _torch() -> list[Finding]:
     try:
         import torch
@@ -236,5 +227,4 @@ def _gpus(torch: Any) -> Finding:
         warnings.simplefilter("ignore")  # torch warns where a driver is old; we say so below
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     names = ", ".join(torch.cuda.get_device_name(index) for index in range(count))
-    remedy = "only if you have one: a torch wheel with CUDA and a driver that is new enough"
-    return Finding("GPU", True if count else None, names or "none", "" if count else remedy)
+    return Finding("GPU", None, f"{names or 'none'}; not used: Paceline trains on the CPU")
