@@ -47,7 +47,7 @@ def test_data_that_is_not_here_comes_with_the_command_that_gets_it(listed):
 
 def test_a_person_reads_a_table():
     heading, *lines = printed("workloads").splitlines()
-    assert "multiply-adds a row" in heading
+    assert "multiply-adds per row" in heading
     assert len(lines) == len(WORKLOADS.entries)
     (vgg,) = [line for line in lines if line.startswith("vgg16-cifar10")]
     assert "134,301,514" in vgg

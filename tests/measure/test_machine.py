@@ -125,3 +125,8 @@ def test_a_deleted_folder_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_importing_the_module_does_not_import_torch():
     code = "import sys, paceline.measure.machine; sys.exit('torch' in sys.modules)"
     assert subprocess.run((sys.executable, "-c", code), check=False).returncode == 0
+
+
+def test_nothing_is_recommended_that_paceline_would_not_use(findings: dict[str, Finding]):
+    assert "ray" not in findings
+    assert findings["GPU"].remedy == "nothing: Paceline trains on the CPU only"

@@ -227,4 +227,4 @@ def _gpus(torch: Any) -> Finding:
         warnings.simplefilter("ignore")  # torch warns where a driver is old; we say so below
         count = torch.cuda.device_count() if torch.cuda.is_available() else 0
     names = ", ".join(torch.cuda.get_device_name(index) for index in range(count))
-    return Finding("GPU", None, f"{names or 'none'}; not used: Paceline trains on the CPU")
+    return Finding("GPU", None, names or "none", "nothing: Paceline trains on the CPU only")
