@@ -1,5 +1,6 @@
 """The run directory: whole files or none, sealed once, found again by any part of its name."""
 
+import json
 import os
 import resource
 import subprocess
@@ -18,6 +19,66 @@ FACTS = {"workload": "w"}
 
 def create(out: Path, label: str = "w-single") -> RunDir:
     return create_run(out, label, spec="seed = 0\n", facts=FACTS, environment={"os": "x"})
+
+
+class TestOthersFiles:
+    """What somebody put into a folder is neither followed nor taken for ours."""
+
+    def test_a_link_at_a_foreseeable_name_is_not_followed(self, run: RunDir, tmp_path: Path):
+        precious = tmp_path / "precious"
+        precious.write_text("mine")
+        for name in (".result.json.tmp", ".spec.toml.tmp", "result.json"):
+            (run.path / name).symlink_to(precious)
+        write_atomically(run.result, "{}")
+        assert precious.read_text() == "mine"
+        assert not run.result.is_symlink()
+        assert run.result.read_text() == "{}"
+
+    def test_a_run_is_locked_before_anybody_can_see_it(self, tmp_path: Path, monkeypatch):
+        seen = []
+        replace = Path.replace
+
+        def look(path: Path, target: Path) -> Path:
+            moved = replace(path, target)
+            if target.name == "driver.json":
+                seen.append(RunDir(target.parent).driver_is_alive())
+            return moved
+
+        monkeypatch.setattr(Path, "replace", look)
+        create(tmp_path)
+        assert seen == [True]
+
+    def test_rows_of_another_host_that_still_come_are_of_a_run_that_is_alive(self, run: RunDir):
+        run.let_go()
+        assert not run.driver_is_alive()
+        told = json.loads(run.driver.read_text())
+        run.driver.write_text(json.dumps(told | {"host": "another"}))
+        (run.records / "worker0.jsonl").touch()
+        assert run.driver_is_alive()
+        for path in (run.driver, run.records / "worker0.jsonl"):
+            os.utime(path, (0, 0))
+        assert not run.driver_is_alive()
+
+    def test_a_pipe_in_the_place_of_a_driver_is_not_waited_for(self, run: RunDir):
+        run.let_go()
+        run.driver.unlink()
+        os.mkfifo(run.driver)
+        assert not run.driver_is_alive()
+        with pytest.raises(StoreError):
+            run.hold()
+
+    def test_a_folder_that_may_not_be_looked_into_hides_no_other(self, run: RunDir, monkeypatch):
+        closed = run.path.parent / "20261116-000000-closed"
+        closed.mkdir()
+        is_file = Path.is_file
+
+        def refuse(path: Path) -> bool:
+            if path.parent == closed:
+                raise PermissionError(13, "Permission denied", str(path))
+            return is_file(path)
+
+        monkeypatch.setattr(Path, "is_file", refuse)
+        assert {each.name for each in all_runs(run.path.parent)} == {run.name, closed.name}
 
 
 def names_in(folder: Path) -> list[str]:

@@ -36,14 +36,13 @@ def machine(runs: Iterable[StoredRun]) -> Table:
 def _facts(run: StoredRun) -> dict[str, str]:
     """What is known of the machine when a run began, in words."""
     seen = run.environment
-    cpu, memory = seen.get("cpu") or {}, seen.get("memory") or {}
-    total_bytes = memory.get("total_bytes")
-    versions = {name: each for name, each in (seen.get("versions") or {}).items() if each}
+    cpu, total_bytes = _table(seen, "cpu"), _table(seen, "memory").get("total_bytes")
+    versions = {name: each for name, each in _table(seen, "versions").items() if each}
     facts = {
         "machine": seen.get("hostname"),
         "processor": cpu.get("model"),
         "cores": cpu.get("usable_cores") or cpu.get("logical_cores"),
-        "memory": f"{total_bytes / 1e9:.1f} GB" if total_bytes else None,
+        "memory": _gigabytes(total_bytes),
         "virtualisation": seen.get("virtualisation"),
         "kernel": seen.get("kernel"),
         "TCP congestion control": seen.get("tcp_congestion_control"),
@@ -60,10 +59,20 @@ def _facts(run: StoredRun) -> dict[str, str]:
     }
 
 
-def _commit(seen: dict[str, Any]) -> str | None:
-    git = (seen.get("git") or {}).get("paceline") or {}
+def _commit(seen: Mapping[str, Any]) -> str | None:
+    git = _table(_table(seen, "git"), "paceline")
     commit = git.get("commit")
     return f"{commit}{' with changes' if git.get('dirty') else ''}" if commit else None
+
+
+def _table(seen: Mapping[str, Any], key: str) -> Mapping[str, Any]:
+    """What a machine wrote of itself may be of another version, or damaged."""
+    found = seen.get(key)
+    return found if isinstance(found, dict) else {}
+
+
+def _gigabytes(num_bytes: object) -> str | None:
+    return f"{num_bytes / 1e9:.1f} GB" if isinstance(num_bytes, int) and num_bytes else None
 
 
 def _different(values: list[str]) -> str:
@@ -80,7 +89,7 @@ def _specs(runs: Mapping[str, StoredRun]) -> list[Listing]:
     labels: dict[str, list[str]] = {}
     texts: dict[str, str] = {}
     for label, run in runs.items():
-        text = _spec_text(run)
+        text = run.folder.spec_text()
         alike = _SEED.sub("", text)
         texts.setdefault(alike, text)
         labels.setdefault(alike, []).append(label)
@@ -88,13 +97,6 @@ def _specs(runs: Mapping[str, StoredRun]) -> list[Listing]:
         Listing(name=f"spec-{number}", title=f"Spec: {_named(whose, ', ')}", text=texts[alike])
         for number, (alike, whose) in enumerate(labels.items())
     ]
-
-
-def _spec_text(run: StoredRun) -> str:
-    try:
-        return run.folder.spec.read_text(encoding="utf-8")
-    except OSError:
-        return "# spec.toml cannot be read"
 
 
 def _named(values: list[str], between: str) -> str:

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, Literal, Self, final
+from typing import Any, Final, Literal, Self, final
+
+from paceline import schema
+from paceline.errors import StoreError
 
 Status = Literal["finished", "failed", "interrupted"]
 CountedBy = Literal["qdisc", "transports"]
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
+# More than any machine has; to seal a run takes time for each of them.
+_MOST_WORKERS: Final = 10_000
 VerdictKind = Literal[
     "compute", "input", "link", "server", "straggler", "exchange", "host-limited", "balanced"
 ]
@@ -235,6 +242,39 @@ class Facts:
     def table(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
 
+    @classmethod
+    def from_table(cls, table: dict[str, Any]) -> Self:
+        """Read what `table` gave.
+
+        Raises `StoreError` where a value is not of its field's type, or where parts contradict
+        each other: a run is sealed by them, and by nothing else.
+        """
+        try:
+            facts = schema.read(cls, table)
+            facts.check()
+        except ValueError as error:
+            raise StoreError(f"not the facts of a run: {error}") from error
+        return facts
+
+    def check(self) -> None:
+        """See that workers, seats and nodes go together; files are named after them."""
+        seats = [seat for each in self.seats.values() for seat in each]
+        odd = [name for name in (*self.seats, *seats) if not _NAME.fullmatch(name)]
+        if odd:
+            raise ValueError(f"seats: {odd[0]!r} is not a name")
+        workers = {seat for seat in seats if seat.startswith("worker")}
+        if not 1 <= self.num_workers == len(workers) <= _MOST_WORKERS:
+            raise ValueError(f"num_workers = {self.num_workers}: {len(workers)} have a seat")
+        if workers != {f"worker{index}" for index in range(self.num_workers)}:
+            raise ValueError("seats: workers are not numbered")
+        if self.num_cores.keys() != self.seats.keys() or any(
+            cores <= 0 for cores in self.num_cores.values()
+        ):
+            raise ValueError("num_cores: not of the nodes that there are")
+        ends = {end for flow in self.flows or () for end in (flow[0], flow[1], flow[3])}
+        if not ends <= set(seats):
+            raise ValueError("flows: not between seats that there are")
+
 
 @final
 @dataclass(frozen=True, kw_only=True)
@@ -340,20 +380,14 @@ class Result:
 
     @classmethod
     def from_table(cls, table: dict[str, Any]) -> Self:
-        """Read what `table` gave; fields of a later version are left aside."""
-        known = _known(cls, table)
-        known["nodes"] = tuple(NodeUsage(**_known(NodeUsage, each)) for each in table["nodes"])
-        workers = table.get("workers", ())
-        known["workers"] = tuple(_worker_totals(each) for each in workers)
-        servers = table.get("servers", ())
-        known["servers"] = tuple(ServerTotals(**_known(ServerTotals, each)) for each in servers)
-        if table.get("staleness"):
-            known["staleness"] = Staleness(**_known(Staleness, table["staleness"]))
-        if table.get("traffic"):
-            known["traffic"] = _traffic(table["traffic"])
-        if table.get("verdict"):
-            known["verdict"] = Verdict(**_known(Verdict, table["verdict"]))
-        made = cls(**known)
+        """Read what `table` gave; fields of a later version are left aside.
+
+        Raises `StoreError` where a value is not of its field's type.
+        """
+        try:
+            made = schema.read(cls, table)
+        except ValueError as error:
+            raise StoreError(f"not a result: {error}") from error
         return made.judged(made.verdict)
 
 
@@ -364,26 +398,3 @@ def label(compute: str, device: str, dilation: float) -> str:
     name = PurePath(device.partition(":")[2]).name.removesuffix(".toml")
     slowed = f", dilated {dilation:g}x" if dilation != 1 else ""
     return f"replayed compute ({name}){slowed}"
-
-
-def _traffic(table: dict[str, Any]) -> Traffic:
-    return Traffic(
-        nodes=tuple(NodeTraffic(**_known(NodeTraffic, each)) for each in table["nodes"]),
-        pairs=tuple(PairTraffic(**_known(PairTraffic, each)) for each in table["pairs"]),
-    )
-
-
-def _worker_totals(table: dict[str, Any]) -> WorkerTotals:
-    buckets = table.get("buckets", ())
-    known = _known(WorkerTotals, table)
-    known["buckets"] = tuple(BucketTotals(**_known(BucketTotals, each)) for each in buckets)
-    return WorkerTotals(**known)
-
-
-def _known(cls: type, table: dict[str, Any]) -> dict[str, Any]:
-    names = {field.name for field in dataclasses.fields(cls)}
-    return {
-        key: tuple(value) if isinstance(value, list) else value
-        for key, value in table.items()
-        if key in names
-    }

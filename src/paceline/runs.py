@@ -25,18 +25,31 @@ import json
 import os
 import secrets
 import shutil
+import stat
 import time
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, BinaryIO, Final, final
 
+from paceline import untrusted
 from paceline.errors import StoreError
 from paceline.linux import own_pid
+from paceline.schema import fits
 
 # Freed just before the seal is written, so that a run which filled the disk can still say so.
 _BALLAST_BYTES: Final = 1 << 18
 # How much of a log is read at once.
 _MOST_LOG_BYTES: Final = 1 << 18
+# Another host may not see our locks, but everybody sees that rows come. After so long without any
+# its driver is gone.
+_QUIET_S: Final = 60.0
+_OPERATOR: Final = {
+    "operator": str,
+    "output_shape": list[int] | None,
+    "output_bytes": int | None,
+    "calls_per_step": float,
+    "ms_per_step": float,
+}
 
 
 @final
@@ -68,11 +81,24 @@ class RunDir:
 
     @property
     def is_sealed(self) -> bool:
-        return self.result.exists()
+        return os.path.lexists(self.result)
+
+    @property
+    def is_begun(self) -> bool:
+        """Whether this is the folder of a run; one that may not be looked into could be."""
+        try:
+            return self.spec.is_file() or self.driver.is_file()
+        except PermissionError:
+            return True
+        except (OSError, ValueError):
+            return False
 
     def age_key(self) -> tuple[str, int, str]:
         """Sort runs by when they began: their names tell the second, the spec's file the rest."""
-        began_ns = self.spec.stat().st_mtime_ns if self.spec.exists() else 0
+        try:
+            began_ns = self.spec.lstat().st_mtime_ns
+        except OSError:
+            began_ns = 0
         return self.name[:15], began_ns, self.name
 
     def seat_records(self, seat: str) -> Path:
@@ -88,14 +114,31 @@ class RunDir:
     def read_environment(self) -> dict[str, Any]:
         return self._read_json(self.environment)
 
+    def read_spec(self) -> dict[str, Any]:
+        """Read what was asked for, as plain tables: nothing that it names is imported."""
+        try:
+            return untrusted.read_toml(self.spec)
+        except (OSError, ValueError) as error:
+            raise StoreError(f"{self.spec} cannot be read: {error}") from error
+
+    def spec_text(self) -> str:
+        """Give what was asked for as it is written, to be shown."""
+        try:
+            return untrusted.visible(untrusted.read_text(self.spec, untrusted.MOST_TOML_BYTES))
+        except (OSError, ValueError):
+            return "# spec.toml cannot be read"
+
     def read_operators(self, seat: str) -> list[dict[str, Any]]:
         """Read what a profile saw of a seat; empty where there was none."""
+        path = self.profile / f"{seat}.operators.json"
         try:
-            rows: list[dict[str, Any]] = json.loads(
-                (self.profile / f"{seat}.operators.json").read_text()
-            )
+            rows = untrusted.read_json(path)
         except FileNotFoundError:
             return []
+        except (OSError, ValueError) as error:
+            raise StoreError(f"{path} cannot be read: {error}") from error
+        if not isinstance(rows, list) or not all(fits(row, _OPERATOR) for row in rows):
+            raise StoreError(f"{path} does not hold a list of operators")
         return rows
 
     def log_tail(self, seat: str, num_lines: int = 25) -> str:
@@ -140,23 +183,57 @@ class RunDir:
         self._ballast.unlink(missing_ok=True)
 
     def driver_is_alive(self) -> bool:
-        """Say whether the process that runs this run is still there: it holds a lock."""
+        """Say whether the process that runs this run is still there: it holds a lock.
+
+        Locks may not reach from host to host: a run of another one is alive while rows come.
+        """
         try:
-            with self.driver.open() as file:
+            with untrusted.opened(self.driver) as file:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             return True
         except OSError:
             return False
-        return False
+        return self._is_of_another_host() and not self._is_quiet()
 
     def hold(self) -> None:
         """Become the one that writes this run. The lock ends with the process, however it ends."""
         try:
-            self._lock = os.open(self.driver, os.O_RDONLY | os.O_CLOEXEC)
+            with untrusted.opened(self.driver) as file:
+                self._lock = os.dup(file.fileno())
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
+            self.let_go()
             raise StoreError(f"{self.path} is being written by another process") from error
+
+    def why_not_ours(self) -> str | None:
+        """Say why this folder is not for us to write in; None where it is."""
+        for path in (self.path, self.driver, self.records):
+            try:
+                found = path.lstat()
+            except OSError as error:
+                return f"{path.name}: {error.strerror}"
+            if stat.S_ISLNK(found.st_mode):
+                return f"{path.name} is a link"
+            if found.st_uid != os.geteuid():
+                return f"{path.name} belongs to another user (uid {found.st_uid})"
+        return None
+
+    def _is_of_another_host(self) -> bool:
+        try:
+            told = self._read_json(self.driver).get("host")
+        except StoreError:
+            return False
+        return told is not None and told != os.uname().nodename
+
+    def _is_quiet(self) -> bool:
+        """Whether nothing was written to its rows for a while."""
+        newest_s = 0.0
+        with contextlib.suppress(OSError):
+            for entry in os.scandir(self.records):
+                newest_s = max(newest_s, entry.stat(follow_symlinks=False).st_mtime)
+            newest_s = max(newest_s, self.driver.lstat().st_mtime)
+        return time.time() - newest_s > _QUIET_S
 
     def let_go(self) -> None:
         """Let others write this run."""
@@ -166,7 +243,7 @@ class RunDir:
 
     def _read_json(self, path: Path) -> dict[str, Any]:
         try:
-            content = json.loads(path.read_text())
+            content = untrusted.read_json(path)
         except (OSError, ValueError) as error:
             raise StoreError(f"{path} cannot be read: {error}") from error
         if not isinstance(content, dict):
@@ -196,20 +273,30 @@ class RunDir:
 
     def read_facts(self) -> dict[str, Any]:
         """Read what the driver noted before it started anything."""
-        facts: dict[str, Any] = self._read_json(self.driver)["facts"]
+        facts = self._read_json(self.driver).get("facts")
+        if not isinstance(facts, dict):
+            raise StoreError(f"{self.driver} holds no facts")
         return facts
 
     def lay_out(self, spec: str, facts: dict[str, Any], environment: dict[str, Any]) -> None:
         """Write what is known before anything starts."""
         self.records.mkdir()
         self.logs.mkdir()
-        driver = {"pid": own_pid(), "facts": facts}
-        write_atomically(self.driver, json.dumps(driver))
-        self.hold()
+        self._begin({"pid": own_pid(), "host": os.uname().nodename, "facts": facts})
         write_atomically(self.spec, spec)
         write_atomically(self.environment, json.dumps(environment, indent=2) + "\n")
         with self._ballast.open("wb") as ballast:
             os.posix_fallocate(ballast.fileno(), 0, _BALLAST_BYTES)
+
+    def _begin(self, driver: dict[str, Any]) -> None:
+        """Write who runs this, locked before it can be seen: others would think it abandoned."""
+
+        def write(file: BinaryIO) -> None:
+            file.write(json.dumps(driver).encode())
+            self._lock = os.dup(file.fileno())
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+        written_beside(self.driver, write)
 
 
 def create_run(
@@ -231,12 +318,26 @@ def create_run(
     return run
 
 
-def written_beside(path: Path, write: Callable[[Path], object]) -> None:
-    """Write a file whole or not at all: beside it first, then renamed."""
-    beside = path.with_name(f".{path.name}.tmp")
+def written_beside(path: Path, write: Callable[[BinaryIO], object]) -> None:
+    """Write a file whole or not at all: beside it first, then renamed.
+
+    The file beside it is new and of a name that nobody can foresee, so no link is followed.
+    """
+
+    def fill(beside: Path) -> None:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+        with os.fdopen(os.open(beside, flags, 0o666), "wb") as file:
+            write(file)
+
+    named_beside(path, fill)
+
+
+def named_beside(path: Path, write: Callable[[Path], object]) -> None:
+    """Do the same with a library that opens files itself, by their names."""
+    beside = path.with_name(f".{path.name[:200]}.{secrets.token_hex(8)}.tmp")
     try:
         write(beside)
-        with beside.open("rb") as file:
+        with untrusted.opened(beside) as file:
             os.fsync(file.fileno())
         beside.replace(path)
     except BaseException:
@@ -246,15 +347,14 @@ def written_beside(path: Path, write: Callable[[Path], object]) -> None:
 
 def write_atomically(path: Path, text: str) -> None:
     """Write a text whole or not at all."""
-    written_beside(path, lambda beside: beside.write_text(text, encoding="utf-8"))
+    written_beside(path, lambda file: file.write(text.encode("utf-8")))
 
 
 def all_runs(out: Path) -> Iterator[RunDir]:
     """Yield the runs below a folder, oldest first."""
     if not out.is_dir():
         return
-    runs = [RunDir(path) for path in out.iterdir()]
-    begun = [run for run in runs if run.spec.is_file() or run.driver.is_file()]
+    begun = [run for run in map(RunDir, out.iterdir()) if run.is_begun]
     yield from sorted(begun, key=RunDir.age_key)
 
 

@@ -6,28 +6,80 @@ be sealed by whoever finds it.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Final, final
 
+from paceline import untrusted
 from paceline.device_usage import with_device_usage
+from paceline.errors import StoreError
 from paceline.measure.tensorboard import write_events
 from paceline.outcome import Outcome, Row, result_of
 from paceline.results import Facts, Result
 from paceline.runs import RunDir, written_beside
+from paceline.schema import Figure, fits
 from paceline.verdict import judge
+
+# How much of rows is read to seal a run that somebody left: two days of one worker.
+_MOST_ROW_BYTES: Final = 1 << 30
+
+
+@final
+@dataclass(frozen=True)
+class _Kind:
+    """What rows of a process hold: what a result is made of must be there, and of its type."""
+
+    needed: Mapping[str, Any]
+    others: Mapping[str, Any] = field(default_factory=dict)
+    rest: Any = Any
+
+
+_Number = Figure | None
+_STEPS: Final = _Kind(
+    {
+        "time_s": float,
+        "worker_steps": int,
+        "samples": int,
+        "global_steps": int | None,
+        "count": int,
+        "load_s": float,
+        "compute_s": float,
+        "exchange_s": float,
+        "loss_mean": _Number,
+    },
+    rest=_Number,
+)
+_NODES: Final = _Kind(
+    {
+        "time_s": float,
+        "phase": str,
+        "cpu_percent": float,
+        "memory_bytes": int,
+        "disk_read_bytes": int | None,
+        "disk_written_bytes": int | None,
+    },
+    {"seats": list[dict[str, Any]]},
+    rest=int | None,
+)
+_LINKS: Final = _Kind({"node": str}, rest=float | None)
+_EVALUATIONS: Final = _Kind({"time_s": float, "progress": int}, rest=_Number)
+_GRAPH: Final = _Kind({"name": str, "kind": str, "shape": list[int], "inputs": list[str]})
+_WARNINGS: Final = _Kind({"text": str})
 
 
 def seal(run: RunDir, facts: Facts, outcome: Outcome) -> Result:
     """Write everything that is kept of a run, and last its result."""
     run.free_ballast()
     workers = [f"worker{index}" for index in range(facts.num_workers)]
-    steps = [{"seat": seat, **row} for seat in workers for row in _rows_of(run, seat)]
-    nodes = [{"node": node, **row} for node in facts.seats for row in _rows_of(run, node)]
+    steps = [row for seat in workers for row in _named("seat", seat, _rows_of(run, seat, _STEPS))]
+    nodes = [
+        row for node in facts.seats for row in _named("node", node, _rows_of(run, node, _NODES))
+    ]
     if facts.compute == "replayed":
         nodes = with_device_usage(nodes, steps, facts.seats)
-    outcome.links = outcome.links or {row["node"]: row for row in _rows_of(run, "links")}
-    outcome.evaluations = outcome.evaluations or list(_rows_of(run, "evaluations"))
+    outcome.links = outcome.links or {row["node"]: row for row in _rows_of(run, "links", _LINKS)}
+    outcome.evaluations = outcome.evaluations or list(_rows_of(run, "evaluations", _EVALUATIONS))
     parts: dict[Path, Callable[[], None]] = {
         run.steps: lambda: _write_parquet(run.steps, steps),
         run.nodes: lambda: _write_parquet(run.nodes, nodes),
@@ -36,7 +88,7 @@ def seal(run: RunDir, facts: Facts, outcome: Outcome) -> Result:
     }
     if facts.tensorboard:
         parts[run.tensorboard] = lambda: write_events(
-            run.tensorboard, steps, nodes, outcome.evaluations, list(_rows_of(run, "graph"))
+            run.tensorboard, steps, nodes, outcome.evaluations, list(_rows_of(run, "graph", _GRAPH))
         )
     for path, write in parts.items():
         _write_or_warn(path, write, outcome)
@@ -47,13 +99,19 @@ def seal(run: RunDir, facts: Facts, outcome: Outcome) -> Result:
 
 
 def seal_abandoned(run: RunDir) -> Result:
-    """Seal a run whose driver is gone."""
+    """Seal a run whose driver is gone; `StoreError` where it is not one that we began."""
+    if reason := run.why_not_ours():
+        raise StoreError(f"{run.path} has no seal, and is not ours to seal: {reason}")
+    facts = Facts.from_table(run.read_facts())
+    num_bytes = sum(each.lstat().st_size for each in run.records.iterdir())
+    if num_bytes > _MOST_ROW_BYTES:
+        raise StoreError(f"{run.records} cannot be sealed: {num_bytes:,} bytes of rows")
     run.hold()
     try:
-        warnings = [row["text"] for row in _rows_of(run, "warnings")]
+        warnings = [row["text"] for row in _rows_of(run, "warnings", _WARNINGS)]
         reason = "its driver was killed"
         outcome = Outcome(status="interrupted", reason=reason, warnings=warnings)
-        return seal(run, Facts(**run.read_facts()), outcome)
+        return seal(run, facts, outcome)
     finally:
         run.let_go()
 
@@ -66,17 +124,26 @@ def _write_or_warn(path: Path, write: Callable[[], None], outcome: Outcome) -> N
         outcome.warnings.append(f"{path.name} could not be written: {error}")
 
 
-def _rows_of(run: RunDir, seat: str) -> Iterator[Row]:
-    """Read a process's rows; the last may be cut off where the process was killed."""
+def _named(key: str, name: str, rows: Iterable[Row]) -> Iterator[Row]:
+    """Say whose each row is; what it says of that itself is left aside."""
+    for row in rows:
+        row.pop(key, None)
+        yield {key: name, **row}
+
+
+def _rows_of(run: RunDir, seat: str, kind: _Kind) -> Iterator[Row]:
+    """Read a process's rows; the last may be cut off where the process was killed.
+
+    Rows end where one is not of the kind that its process writes.
+    """
     try:
-        text = run.seat_records(seat).read_text()
-    except FileNotFoundError:
+        for line in untrusted.lines_of(run.seat_records(seat)):
+            row = untrusted.parsed_json(line)
+            if not fits(row, kind.needed, kind.others, kind.rest):
+                return
+            yield row
+    except (FileNotFoundError, ValueError):
         return
-    for line in text.splitlines():
-        try:
-            yield json.loads(line)
-        except ValueError:
-            return
 
 
 def _write_parquet(path: Path, rows: list[Row]) -> None:
@@ -100,8 +167,9 @@ def _write_losses(run: RunDir, workers: list[str]) -> None:
     for seat in workers:
         path = run.seat_losses(seat)
         if path.exists():
-            usable_bytes = path.stat().st_size // 4 * 4
-            losses = np.frombuffer(path.read_bytes()[:usable_bytes], dtype=np.float32)
+            with untrusted.opened(path) as file:
+                content = file.read()
+            losses = np.frombuffer(content[: len(content) // 4 * 4], dtype=np.float32)
             steps = np.arange(1, len(losses) + 1)
             frames.append(polars.DataFrame({"worker_step": steps, "loss": losses}))
             frames[-1].insert_column(0, polars.lit(seat).alias("seat"))

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, final
 
+from paceline import frames
 from paceline.errors import PacelineError, StoreError
 from paceline.results import Result
 from paceline.runs import RunDir, all_runs, find_run
@@ -33,16 +33,14 @@ class StoredRun:
     @classmethod
     def read(cls, folder: RunDir) -> StoredRun:
         """Read a run; one whose driver was killed is sealed first."""
-        try:
-            if not folder.is_sealed and folder.driver_is_alive():
-                raise StoreError(f"{folder.path} is still running")
-            if folder.is_sealed:
-                return cls(folder, Result.from_table(folder.read_result()))
-            from paceline.sealing import seal_abandoned
+        result = result_of(folder)
+        if result is None:
+            raise StoreError(f"{folder.path} is still running")
+        return cls(folder, result)
 
-            return cls(folder, seal_abandoned(folder))
-        except (OSError, KeyError, TypeError) as error:
-            raise StoreError(f"{folder.path} cannot be read: {error!r}") from error
+    def check_rows(self) -> None:
+        """Read the rows that reports are made of; `StoreError` where they cannot be read."""
+        _ = self.steps, self.nodes, self.evaluations
 
     @property
     def name(self) -> str:
@@ -56,8 +54,8 @@ class StoredRun:
     def spec(self) -> dict[str, Any]:
         """What was asked for, as plain tables; empty where that cannot be read."""
         try:
-            return tomllib.loads(self.folder.spec.read_text(encoding="utf-8"))
-        except (OSError, ValueError):
+            return self.folder.read_spec()
+        except StoreError:
             return {}
 
     @cached_property
@@ -76,27 +74,51 @@ class StoredRun:
     @cached_property
     def steps(self) -> polars.DataFrame:
         """Rows of every worker; empty where none were kept."""
-        return _frame(self.folder.steps)
+        return frames.read(self.folder.steps, frames.STEPS)
 
     @cached_property
     def nodes(self) -> polars.DataFrame:
         """Samples of every node."""
-        return _frame(self.folder.nodes)
+        return frames.read(self.folder.nodes, frames.NODES)
 
     @cached_property
     def evaluations(self) -> polars.DataFrame:
-        return _frame(self.folder.evaluations)
+        return frames.read(self.folder.evaluations, frames.EVALUATIONS)
 
     @cached_property
     def losses(self) -> polars.DataFrame:
         """Every mini-batch's loss, where asked for."""
-        return _frame(self.folder.losses)
+        return frames.read(self.folder.losses, frames.LOSSES)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """What a reader must know of every number of this run."""
         limited = ("limited by this host",) if self.result.host_limited else ()
         return (self.result.label, *limited)
+
+
+def result_of(folder: RunDir) -> Result | None:
+    """Read a run's result; None while it runs. One of ours whose driver was killed is sealed first.
+
+    Raises `StoreError`, and nothing else, whatever is in the folder.
+    """
+    try:
+        if folder.is_sealed:
+            return Result.from_table(folder.read_result())
+        return None if folder.driver_is_alive() else _sealed(folder)
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{folder.path} cannot be read: {error}") from error
+
+
+def _sealed(folder: RunDir) -> Result:
+    from paceline.sealing import seal_abandoned
+
+    try:
+        return seal_abandoned(folder)
+    except PacelineError:
+        raise
+    except Exception as error:  # its rows were written by who knows whom, and others are listed too
+        raise StoreError(f"{folder.path} cannot be sealed: {error!r}") from error
 
 
 def labels_of(runs: Iterable[StoredRun]) -> tuple[str, ...]:
@@ -120,7 +142,9 @@ def runs_of(wanted: Iterable[str], out: Path) -> tuple[list[StoredRun], list[str
     runs, problems = [], []
     for folder in folders.values():
         try:
-            runs.append(StoredRun.read(folder))
+            run = StoredRun.read(folder)
+            run.check_rows()
+            runs.append(run)
         except PacelineError as error:
             problems.append(str(error))
     return runs, problems
@@ -135,17 +159,6 @@ def _folders(wanted: str, out: Path) -> Iterator[RunDir]:
         yield from found
     else:
         yield find_run(wanted, out)
-
-
-def _frame(path: Path) -> polars.DataFrame:
-    import polars
-
-    if not path.exists():
-        return polars.DataFrame()
-    try:
-        return polars.read_parquet(path)
-    except (OSError, polars.exceptions.PolarsError) as error:
-        raise StoreError(f"{path} cannot be read: {error}") from error
 
 
 def _flat(table: Mapping[str, Any], prefix: str) -> Iterator[tuple[str, Any]]:

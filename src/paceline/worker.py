@@ -35,7 +35,7 @@ from paceline.measure.profile import Profile
 from paceline.measure.recorder import Recorder
 from paceline.measure.thread_usage import ThreadUsage
 from paceline.places import take_place
-from paceline.runs import RunDir, written_beside
+from paceline.runs import RunDir, named_beside
 from paceline.spec import RunSpec
 from paceline.strategies.base import Member
 from paceline.workloads.base import Batch, Data, Unread
@@ -385,4 +385,4 @@ class Worker:
         if table is not None:
             state["rows"] = table
         copies = {key: value.clone() for key, value in state.items()}
-        written_beside(self.run_dir.model, lambda path: save_file(copies, path))
+        named_beside(self.run_dir.model, lambda path: save_file(copies, path))

@@ -44,6 +44,8 @@ def sampled(run, *samples, disk=True):
             "time_s": float(number),
             "phase": phase,
             "disk_read_bytes": 0 if disk else None,
+            "cpu_percent": 0.0,
+            "memory_bytes": 0,
             "seats": [
                 {
                     "seat": seat,

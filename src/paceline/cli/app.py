@@ -23,6 +23,7 @@ from paceline.cli import (
     workloads,
 )
 from paceline.errors import PacelineError, SeatFailed, SpecError
+from paceline.untrusted import visible
 
 
 def _version(wanted: bool) -> None:
@@ -83,12 +84,13 @@ def main() -> None:
 
 
 def _explain(error: PacelineError) -> None:
-    typer.secho(_headline(error), fg="red", err=True)
+    typer.secho(visible(_headline(error)), fg="red", err=True)
     if isinstance(error, SpecError):
         for problem in error.problems:
-            typer.echo(f"  {problem}", err=True)
+            typer.echo(visible(f"  {problem}"), err=True)
     if isinstance(error, SeatFailed) and error.log_tail:
-        typer.echo(f"\nThe end of {error.seat}'s log:\n{_indented(error.log_tail)}", err=True)
+        log = visible(_indented(error.log_tail))
+        typer.echo(f"\nThe end of {error.seat}'s log:\n{log}", err=True)
 
 
 def _headline(error: PacelineError) -> str:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from paceline.errors import StoreError
+from paceline.untrusted import visible
 
 if TYPE_CHECKING:
     from paceline.stored import StoredRun
@@ -68,7 +69,7 @@ def found(wanted: list[str], out: Path) -> list[StoredRun]:
 
     stored, problems = runs_of(with_runs_of_studies(wanted, out), out)
     for problem in problems:
-        typer.echo(f"left out: {problem}", err=True)
+        typer.echo(visible(f"left out: {problem}"), err=True)
     if not stored:
         raise StoreError("none of the runs can be read")
     return stored

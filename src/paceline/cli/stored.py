@@ -11,6 +11,7 @@ import typer
 from paceline.cli.run import spec_table
 from paceline.cli.workloads import show_graph
 from paceline.errors import PacelineError, Problem, SpecError
+from paceline.untrusted import one_line, visible
 
 if TYPE_CHECKING:
     from paceline.results import Result
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
 Out = Annotated[Path, typer.Option("--out", help="The folder of all runs.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
+_MOST_EVALUATIONS = 200
 # Heading, whether it is of numbers, and how soon it goes below its row.
 _COLUMNS = (
     ("id", False, 0),
@@ -50,8 +52,8 @@ def ls(out: Out = Path("runs"), json_: AsJson = False) -> None:
         return
     table = listing(*(Head(text, is_number, rank=rank) for text, is_number, rank in _COLUMNS))
     for run, result in results:
-        note = result if isinstance(result, str) else ""
-        table.add_row(*_cells(run, result), note=note)
+        note = one_line(result, 500) if isinstance(result, str) else ""
+        table.add_row(*(one_line(cell, 60) for cell in _cells(run, result)), note=note)
     wide_console().print(table)
 
 
@@ -99,11 +101,11 @@ def show(  # noqa: PLR0917 - each is an option on the command line
         print(json.dumps(_listed(found, result)))  # noqa: T201
         return
     if result is None or isinstance(result, str):
-        typer.echo(f"{found.path}: {result or 'still running'}")
+        typer.echo(visible(f"{found.path}: {result or 'still running'}"))
         return
     print_result(result)
     _print_evaluations(found)
-    typer.echo(f"\n{found.spec.read_text(encoding='utf-8')}")
+    typer.echo(f"\n{found.spec_text()}")
 
 
 def _workload(name: str, settings: list[str]) -> Workload:
@@ -119,34 +121,39 @@ def _workload(name: str, settings: list[str]) -> Workload:
 
 
 def _print_evaluations(run: RunDir) -> None:
+    from paceline import frames
     from paceline.cli.tables import plain_table, wide_console
 
     if not run.evaluations.exists():
         return
-    import polars
-
-    frame = polars.read_parquet(run.evaluations)
+    try:
+        frame = frames.read(run.evaluations, frames.EVALUATIONS)
+    except PacelineError as error:
+        typer.echo(visible(str(error)), err=True)
+        return
     if len(frame) < 2:
         return
-    table = plain_table(*(f"{column}>" for column in frame.columns))
-    for row in frame.iter_rows():
-        table.add_row(*(f"{cell:,}" if isinstance(cell, int) else f"{cell:.4f}" for cell in row))
+    table = plain_table(*(f"{one_line(column, 60)}>" for column in frame.columns))
+    for row in frame.tail(_MOST_EVALUATIONS).iter_rows():
+        table.add_row(*map(_evaluated, row))
     wide_console().print(table)
+    if len(frame) > _MOST_EVALUATIONS:
+        typer.echo(f"the last {_MOST_EVALUATIONS} of {len(frame):,}; `paceline export` has all")
+
+
+def _evaluated(value: float | None) -> str:
+    if value is None:
+        return "-"
+    return f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
 
 
 def result_of(run: RunDir) -> Result | str | None:
     """Read a run's result: None while it runs, a message where it cannot be told."""
-    from paceline.results import Result
+    from paceline import stored
 
     try:
-        if run.is_sealed:
-            return Result.from_table(run.read_result())
-        if run.driver_is_alive():
-            return None
-        from paceline.sealing import seal_abandoned
-
-        return seal_abandoned(run)
-    except (PacelineError, OSError, KeyError, TypeError) as error:
+        return stored.result_of(run)
+    except PacelineError as error:
         return f"cannot be read: {error}"
 
 

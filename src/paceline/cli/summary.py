@@ -53,7 +53,7 @@ def _outcome(result: Result) -> Grid:
     if result.target:
         reached = result.seconds_to_target
         when = "not reached" if reached is None else f"reached after {reached:.2f} s"
-        table.add_row("target", f"{result.target}: {when}")
+        table.add_row("target", f"{escape(result.target)}: {when}")
     return table
 
 
@@ -76,7 +76,7 @@ def _tested(result: Result, accuracy: float) -> str:
     if "auc" in metrics:
         parts.append(f"AUC {metrics['auc']:.4f}")
     if result.buffers_of and result.num_workers > 1:
-        parts.append(f"with the batch statistics of {result.buffers_of}")
+        parts.append(f"with the batch statistics of {escape(result.buffers_of)}")
     return ", ".join(parts)
 
 

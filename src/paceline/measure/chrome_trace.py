@@ -9,11 +9,12 @@ from __future__ import annotations
 import itertools
 import json
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from paceline import frames, untrusted
 from paceline.errors import StoreError
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ Row = dict[str, Any]
 _PHASES: Final = ("load_s", "compute_s", "exchange_s")
 # What a node's counters show, and what to divide them by.
 _COUNTERS: Final = {"cpu_percent": ("CPU, % of one core", 1), "memory_bytes": ("memory, MB", 1e6)}
+_MOST_TRACE_BYTES: Final = 256 * untrusted.MIB
 _ROWS_TRACK, _PROFILE_TRACK = 0, 1000
 
 
@@ -49,32 +51,26 @@ def _events(run: RunDir, result: Result) -> Iterator[Event]:
     for name, number in numbers.items():
         yield _named("process_name", number, _ROWS_TRACK, name)
         yield _sorted(number)
-    for seat, rows in _grouped(run.steps, "seat"):
+    for seat, rows in _grouped(run.steps, frames.STEPS, "seat"):
         yield _named("thread_name", numbers[seat], _ROWS_TRACK, "phases, by row")
         yield from _worker_events(numbers[seat], rows)
     for each in result.servers:
         yield _named("thread_name", numbers[each.name], _ROWS_TRACK, "all of the run")
         yield _slice(numbers[each.name], "serves", 0.0, result.train_s or 0.0, asdict(each))
-    for node, rows in _grouped(run.nodes, "node"):
+    for node, rows in _grouped(run.nodes, frames.NODES, "node"):
         yield from _node_events(numbers[node], rows)
         yield from _seat_events(numbers, rows)
-    for row in _read(run.evaluations):
+    for row in frames.read(run.evaluations, frames.EVALUATIONS).to_dicts():
         yield _moment(numbers.get("worker0", 1), "evaluated", row)
     for seat in (*workers, *servers):
         yield from _profile_events(run.profile / f"{seat}.trace.json", numbers[seat])
 
 
-def _read(path: Path) -> list[Row]:
-    import polars
-
-    try:
-        return polars.read_parquet(path).to_dicts() if path.exists() else []
-    except polars.exceptions.PolarsError as error:
-        raise StoreError(f"{path} cannot be read: {error}") from error
-
-
-def _grouped(path: Path, key: str) -> Iterator[tuple[str, list[Row]]]:
-    rows = sorted(_read(path), key=lambda row: (row[key], row["time_s"]))
+def _grouped(
+    path: Path, columns: Mapping[str, frames.Kind], key: str
+) -> Iterator[tuple[str, list[Row]]]:
+    found = frames.read(path, columns).to_dicts()
+    rows = sorted(found, key=lambda row: (row[key], row["time_s"]))
     for name, group in itertools.groupby(rows, key=lambda row: row[key]):
         yield name, list(group)
 
@@ -132,7 +128,11 @@ def _profile_events(path: Path, pid: int) -> Iterator[Event]:
     if not path.exists():
         return
     tracks: dict[Any, int] = {}
-    for event in json.loads(path.read_text())["traceEvents"]:
+    try:
+        events = untrusted.read_json(path, _MOST_TRACE_BYTES)["traceEvents"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"{path} cannot be read: {error}") from error
+    for event in events:
         if event.get("ph") not in {"X", "s", "f", "i"}:
             continue
         thread = event.get("tid")

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from paceline.errors import StoreError
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 Row = dict[str, Any]
 Point = tuple[str, float, int, float]  # tag, value, step, training second
 
@@ -20,15 +24,31 @@ def write_events(
     graph: Sequence[Row] = (),
 ) -> None:
     """Write one sub-folder a worker, a node, one for the evaluations and one for the graph."""
-    shutil.rmtree(folder, ignore_errors=True)  # of a driver that was killed while sealing
+    _clear(folder)  # of a driver that was killed while sealing
     for seat in dict.fromkeys(row["seat"] for row in steps):
-        _write(folder / seat, _worker_points([row for row in steps if row["seat"] == seat]))
+        points = _worker_points([row for row in steps if row["seat"] == seat])
+        _write(_below(folder, seat), points)
     for node in dict.fromkeys(row["node"] for row in nodes):
-        _write(folder / node, _node_points([row for row in nodes if row["node"] == node]))
+        points = _node_points([row for row in nodes if row["node"] == node])
+        _write(_below(folder, node), points)
     if evaluations:
         _write(folder / "evaluation", _evaluation_points(evaluations))
     if graph:
         _write_graph(folder / "graph", graph)
+
+
+def _clear(folder: Path) -> None:
+    """Remove what is there; of a link the link, and not what it leads to."""
+    if folder.is_symlink():
+        folder.unlink()
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def _below(folder: Path, name: str) -> Path:
+    """Give a seat's own folder: rows that somebody else wrote may name another place."""
+    if not _NAME.fullmatch(name):
+        raise StoreError(f"no folder can be named after {name!r}")
+    return folder / name
 
 
 def _worker_points(rows: list[Row]) -> Iterable[Point]:
