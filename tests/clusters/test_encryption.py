@@ -1,13 +1,16 @@
 """Encrypted messages: the same is learnt, keys are written nowhere, and nothing pretends."""
 
+import contextlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
+import psutil
 import pytest
 import torch
 
 import paceline
-from paceline.clusters.base import Berth, Job
+from paceline.clusters.base import Berth, Crew, Job
 from paceline.clusters.inline import Inline
 from paceline.clusters.local import Local
 from paceline.errors import Aborted, SpecError
@@ -59,7 +62,7 @@ def show_key(berth: Berth) -> int:
             channel.send("server0", torch.ones(1))
         else:
             channel.receive()
-        keys = channel._connections._keys
+        keys = channel._connections._credentials
         berth.line.send("key", key=keys.secret.decode(), pid=os.getpid())
         berth.line.wait("never")
     except Aborted:
@@ -69,7 +72,9 @@ def show_key(berth: Berth) -> int:
     return 1
 
 
-def test_secret_keys_are_in_no_file_no_argument_and_no_variable(tmp_path):
+@pytest.fixture
+def crew(tmp_path) -> Iterator[Crew]:
+    """A worker and a server that have told their secret keys to the test, and wait."""
     cluster = Local(transport="zmq", encrypt=True)
     (tmp_path / "logs").mkdir()
     job = Job(
@@ -79,15 +84,48 @@ def test_secret_keys_are_in_no_file_no_argument_and_no_variable(tmp_path):
         seats=[seat for seat in cluster.seats(1, 1) if seat.role != "monitor"],
         threads=1,
     )
-    crew = cluster.start(job)
-    try:
-        keys = [line.receive(60)["key"].encode() for line in crew.lines.values()]
-        assert len(set(keys)) == 2
-        assert crew.departures() == []  # and by this it has heard who its keeper is
-        for text in [*files_below(tmp_path), *told_to_processes(crew._keepers_pid)]:
-            assert not any(key in text for key in keys)
-    finally:
-        crew.end()
+    started = cluster.start(job)
+    yield started
+    started.end()
+
+
+def test_secret_keys_are_in_no_file_no_argument_and_no_variable(crew, tmp_path):
+    keys = [line.receive(60)["key"].encode() for line in crew.lines.values()]
+    assert len(set(keys)) == 2
+    assert crew.departures() == []  # and by this it has heard who its keeper is
+    for text in [*files_below(tmp_path), *told_to_processes(crew._keepers_pid)]:
+        assert not any(key in text for key in keys)
+
+
+def test_a_secret_key_is_in_the_memory_of_its_own_seat_only(crew):
+    told = {name: line.receive(60) for name, line in crew.lines.items()}
+    assert crew.departures() == []
+    processes = descendants(crew._keepers_pid)
+    holders = {
+        name: [pid for pid in processes if is_in_memory(pid, message["key"].encode())]
+        for name, message in told.items()
+    }
+    assert [len(pids) for pids in holders.values()] == [1, 1]
+    assert holders["worker0"] != holders["server0"]
+
+
+def descendants(pid: int) -> list[int]:
+    return [pid, *(each.pid for each in psutil.Process(pid).children(recursive=True))]
+
+
+def is_in_memory(pid: int, text: bytes) -> bool:
+    """Whether a process has a text anywhere in memory that it can write to."""
+    with Path(f"/proc/{pid}/mem").open("rb", 0) as memory:
+        for line in Path(f"/proc/{pid}/maps").read_text().splitlines():
+            extent, rights, *rest = line.split()
+            if not rights.startswith("rw") or rest[-1].startswith("[v"):
+                continue
+            start, stop = (int(each, 16) for each in extent.split("-"))
+            memory.seek(start)
+            with contextlib.suppress(OSError):  # a device's
+                if text in memory.read(stop - start):
+                    return True
+    return False
 
 
 def files_below(folder: Path) -> list[bytes]:

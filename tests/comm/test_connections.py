@@ -17,10 +17,11 @@ import zmq
 
 from paceline.comm import wire
 from paceline.comm.base import Finished
-from paceline.comm.keys import Keys, make_keys
+from paceline.comm.credentials import Credentials, Keys
 from paceline.comm.line import Line, SeatLine
 from paceline.comm.zmq import ZmqChannel
 from paceline.errors import Aborted, PeerLost
+from tests.comm.credentials import WORD, make_credentials, make_keys
 
 NAMES = ["worker0", "worker1", "server0"]
 RUN = b"sixteen bytes!!!"
@@ -54,9 +55,14 @@ def seat(addresses) -> Iterator[Callable[..., ZmqChannel]]:
     """Opens channels; each has its driver's end of the line as `driver`."""
     opened = []
 
-    def open_seat(name: str, keys: Keys | None = None, others: dict[str, str] = addresses):
+    plain = make_credentials(NAMES)
+
+    def open_seat(
+        name: str, shown: Credentials | None = None, others: dict[str, str] = addresses
+    ) -> ZmqChannel:
         mine, its = Line.pair()
-        channel = ZmqChannel(name, others, RUN, SeatLine(Line(its)), keys=keys)
+        shown = shown or plain[name]
+        channel = ZmqChannel(name, others, RUN, SeatLine(Line(its)), credentials=shown)
         channel.driver = Line(mine)
         opened.append((channel, mine, its))
         return channel
@@ -209,11 +215,13 @@ PEER = """
 import json, sys
 import zmq
 from paceline.comm import wire
+from paceline.comm.credentials import Password
 from paceline.comm.line import Line, SeatLine
 from paceline.comm.zmq import ZmqChannel
 addresses, run = json.loads(sys.argv[1]), sys.argv[2].encode()
 mine, its = Line.pair()
-channel = ZmqChannel("server0", addresses, run, SeatLine(Line(its)))
+shown = Password("server0", sys.argv[3].encode())
+channel = ZmqChannel("server0", addresses, run, SeatLine(Line(its)), credentials=shown)
 sender = channel.receive().sender
 answer = wire.encode(wire.Kind(run, "server0", "uint8", (1,)), 0, 0) + b"!"
 channel._outbox(sender).send(answer)
@@ -225,7 +233,7 @@ channel.close()
 
 @pytest.fixture
 def peer(addresses) -> Iterator[subprocess.Popen[str]]:
-    command = [sys.executable, "-c", PEER, json.dumps(addresses), RUN.decode()]
+    command = [sys.executable, "-c", PEER, json.dumps(addresses), RUN.decode(), WORD.decode()]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
     with subprocess.Popen(command, **pipes) as started:
         yield started

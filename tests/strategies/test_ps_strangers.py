@@ -94,8 +94,8 @@ def test_strangers_are_counted_and_nothing_that_is_learnt_changes(encrypt, tmp_p
     assert visits
     assert_parameters_close(visited, alone, tolerance=0.0)
     for seat in (*visited.workers, *visited.servers):
-        assert seat.rejected_peers >= 1
-        assert seat.dropped_frames == (0 if encrypt else len(FRAMES))
+        assert seat.rejected_peers >= 3  # ZeroMQ itself comes back a few times
+        assert seat.dropped_frames == 0
 
 
 @pytest.fixture

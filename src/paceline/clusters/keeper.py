@@ -17,15 +17,17 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, final
 
 from paceline import linux
 from paceline.clusters.base import Berth, Seat, entry_function
 from paceline.clusters.emulated.site import Site
-from paceline.comm.keys import Keys, make_keys
+from paceline.comm.credentials import Credentials, Password, make_password
+from paceline.comm.introductions import Introductions
 from paceline.comm.line import Line, LineClosed, Message, SeatLine
 from paceline.comm.mailbox import Mailbox, keep_only, make_mailboxes
 from paceline.comm.shared import Holdings, Host, close_holdings, make_holdings
@@ -37,6 +39,8 @@ _DUMP: Final = signal.SIGRTMAX - 3
 # How long a seat may be stopped, and how often that is looked at while one is.
 _MOST_STOPPED_S: Final = 3.0
 _LOOK_S: Final = 0.2
+# How many files a seat may have open: strangers who connect take some until they are turned away.
+_FILES: Final = 8192
 
 
 @final
@@ -46,7 +50,9 @@ class _Stock:
 
     holdings: Mapping[str, Holdings] | None
     mailboxes: Mapping[str, Mailbox]
-    keys: Mapping[str, Keys] | None
+    password: bytes
+    introductions: Introductions | None
+    """How seats learn each other's keys, where messages are encrypted."""
     site: Site | None
 
     @staticmethod
@@ -60,9 +66,16 @@ class _Stock:
         return _Stock(
             make_holdings(names) if transport == "shared" or site is not None else None,
             boxes,
-            make_keys(names) if job["encrypt"] else None,
+            make_password(),
+            Introductions(names) if job["encrypt"] else None,
             site,
         )
+
+    def credentials_of(self, seat: str, line: SeatLine) -> Callable[[], Credentials]:
+        """What a seat shows to others, as soon as it knows them. Called in the seat."""
+        if self.introductions is None:
+            return partial(Password, seat, self.password)
+        return self.introductions.introduce(seat, line)
 
     def keep_of(self, node: str, job: Table) -> Mapping[str, Holdings] | None:
         """Keep what the seats of a node share, and close the rest: nodes share no memory."""
@@ -104,6 +117,8 @@ def keep(line: Line) -> None:
     pids = [_fork(job, table, line, stock) for table in job["seats"]]
     sitting = dict(zip(pids, names, strict=True))
     _close_lines(job)
+    if stock.introductions is not None:
+        stock.introductions.lead()
     stock.close()
     with contextlib.suppress(LineClosed):
         line.send("seated")
@@ -317,6 +332,7 @@ def _sit(job: Table, table: Table, stock: _Stock) -> int:
         if other is not table:
             os.close(other["line"])
     torch.set_num_threads(job["threads"])
+    linux.allow_files(_FILES)
     meter, address = None, "127.0.0.1"
     if stock.site is not None:
         address = stock.site.address(table["node"])
@@ -324,6 +340,7 @@ def _sit(job: Table, table: Table, stock: _Stock) -> int:
         os.environ["GLOO_SOCKET_IFNAME"] = stock.site.interface
     seat = Seat(table["role"], table["index"], table["node"])
     line = SeatLine(Line(socket.socket(fileno=table["line"])))
+    credentials = stock.credentials_of(seat.name, line)
     holdings, mailboxes = stock.keep_of(table["node"], job), stock.mailboxes
     keep_only(seat.name, mailboxes)
     addresses = {name: each.address for name, each in mailboxes.items()}
@@ -336,8 +353,8 @@ def _sit(job: Table, table: Table, stock: _Stock) -> int:
             addresses,
             bytes.fromhex(job["run_key"]),
             line,
+            credentials=credentials(),
             listener=mailboxes[seat.name].listener.detach(),
-            keys=None if stock.keys is None else stock.keys[seat.name],
             # A worker that rests reads nothing: a server that waited for it would answer nobody.
             waits_for_room=seat.role != "server",
         )

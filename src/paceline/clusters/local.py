@@ -18,8 +18,8 @@ class Local(Cluster):
     """How parameters and gradients travel: through shared memory, or as messages, over Unix sockets
     or over TCP on the loopback device, which is what they would do between hosts."""
     encrypt: bool = False
-    """Whether messages are encrypted, and taken from seats of this run only. Keys are made for the
-    run, and never written down."""
+    """Whether messages are encrypted. Keys are made for the run, and never written down. Messages
+    are taken from seats of this run only, encrypted or not."""
 
     @property
     def name(self) -> str:

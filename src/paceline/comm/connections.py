@@ -10,6 +10,8 @@ by ZeroMQ's threads, however long a step takes.
 
 from __future__ import annotations
 
+import contextlib
+import os
 from collections.abc import Mapping
 from time import monotonic
 from typing import Final, final
@@ -18,8 +20,9 @@ import zmq
 from zmq.utils.monitor import parse_monitor_message
 
 from paceline.comm import wire
+from paceline.comm.credentials import Credentials
+from paceline.comm.doorstep import Doorstep
 from paceline.comm.gate import Gate
-from paceline.comm.keys import Keys
 
 # How many messages may wait for a slow receiver before the sender does.
 _WAITING_MESSAGES: Final = 16
@@ -31,17 +34,13 @@ _ANSWER_MS: Final = 1500
 # From a break to the word that the peer is gone. Meanwhile the driver may say why, or that the run
 # is over; and a pulse that failed because all of us were suspended for a while is felt again.
 _GRACE_S: Final = 1.5
-
-_TURNED_AWAY: Final = (
-    zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
-    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
-    | zmq.EVENT_HANDSHAKE_FAILED_AUTH
-)
+# How long somebody who connects may take to show who it is.
+_SHOW_MS: Final = 10_000
 
 
 @final
 class Connections:
-    """Made and used by one thread. With keys, everything is encrypted and everyone known."""
+    """Made and used by one thread. Only who shows credentials of the run is let in."""
 
     def __init__(
         self,
@@ -49,42 +48,43 @@ class Connections:
         addresses: Mapping[str, str],
         *,
         timeout_s: float,
+        credentials: Credentials,
         listener: int = -1,
-        keys: Keys | None = None,
         waits_for_room: bool = True,
     ) -> None:
         self._waits_for_room = waits_for_room
         self._addresses = addresses
         self._timeout_ms = int(1000 * timeout_s)
-        self._keys = keys
+        self._credentials = credentials
         self._context = zmq.Context()
-        if keys is not None:
-            Gate(self._context, keys.seats)
+        Gate(self._context, credentials)
         self._outboxes: dict[str, _Connection] = {}
         self._pulses: dict[str, _Connection] = {}
-        self._num_turned_away = 0
-        self.inbox = self._socket(zmq.PULL)
-        self.inbox.setsockopt(zmq.MAXMSGSIZE, wire.HEADER_BYTES + wire.MOST_BYTES)
-        self.inbox.setsockopt(zmq.USE_FD, listener)
-        if keys is not None:
-            self.inbox.curve_server = True
-            # Were the gate not there, ZeroMQ would let in everybody who knows our public key.
-            self.inbox.zap_enforce_domain = True
-            self.inbox.zap_domain = b"paceline"
-        self._doorstep = self.inbox.get_monitor_socket(_TURNED_AWAY)
+        self.inbox = self._mailbox(listener)
+        self._doorstep = Doorstep(
+            self.inbox,
+            addresses[name],
+            num_seats=len(addresses),
+            stranger_bytes=credentials.stranger_bytes,
+        )
         self.inbox.bind(addresses[name])
+
+    def _mailbox(self, listener: int) -> zmq.Socket[bytes]:
+        made = self._socket(zmq.PULL)
+        # A stranger may send this much before he has shown anything: ZeroMQ has one limit for all.
+        made.setsockopt(zmq.MAXMSGSIZE, wire.MOST_PART_BYTES)
+        made.setsockopt(zmq.HANDSHAKE_IVL, _SHOW_MS)
+        made.setsockopt(zmq.USE_FD, listener)
+        with contextlib.suppress(zmq.ZMQError):  # it is built without where the system has none
+            # Other users of this machine do not even get in front of the gate of a Unix socket.
+            made.setsockopt(zmq.IPC_FILTER_UID, os.geteuid())
+        self._credentials.guard(made)
+        return made
 
     @property
     def num_turned_away(self) -> int:
         """How many times a peer did not get as far as sending messages."""
-        if not self._doorstep.closed:
-            self._count_turned_away()
-        return self._num_turned_away
-
-    def _count_turned_away(self) -> None:
-        while self._doorstep.poll(0):
-            self._doorstep.recv_multipart()
-            self._num_turned_away += 1
+        return self._doorstep.num_turned_away
 
     def outbox(self, to: str) -> zmq.Socket[bytes]:
         """Give the connection to a seat; made when it is first asked for."""
@@ -115,8 +115,7 @@ class Connections:
         made = self._socket(zmq.PUSH)
         if not self._waits_for_room:
             made.setsockopt(zmq.SNDHWM, 0)
-        if self._keys is not None:
-            made.curve_serverkey = self._keys.seats[to]
+        self._credentials.show(made, to)
         return made
 
     def _socket(self, kind: int) -> zmq.Socket[bytes]:
@@ -125,19 +124,14 @@ class Connections:
         made.setsockopt(zmq.LINGER, _LINGER_MS)
         made.setsockopt(zmq.SNDTIMEO, self._timeout_ms)
         made.setsockopt(zmq.RCVTIMEO, self._timeout_ms)
-        if self._keys is not None:
-            made.curve_publickey = self._keys.public
-            made.curve_secretkey = self._keys.secret
         return made
 
     def close(self) -> None:
         """Close all; what was sent still arrives, if it does so soon. Idempotent."""
         if self.inbox.closed:
             return
-        self._count_turned_away()
         for each in (*self._outboxes.values(), *self._pulses.values()):
             each.close()
-        self.inbox.disable_monitor()
         self._doorstep.close()
         self.inbox.close()
         self._context.term()  # the gate closes its own end

@@ -1,4 +1,4 @@
-"""The gate of an encrypted mailbox: lets in who holds a key of this run, and nobody else.
+"""The gate of a mailbox: lets in who shows credentials of this run, and nobody else.
 
 ZeroMQ asks for each connection, by its own protocol (ZAP, RFC 27), whenever a handshake happens:
 also while the seat computes. So it is answered by a thread.
@@ -7,11 +7,11 @@ also while the seat computes. So it is answered by a thread.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
 from typing import Final, final
 
 import zmq
-from zmq.utils import z85
+
+from paceline.comm.credentials import Credentials
 
 _ASKED_AT: Final = "inproc://zeromq.zap.01"
 _VERSION: Final = b"1.0"
@@ -19,10 +19,10 @@ _VERSION: Final = b"1.0"
 
 @final
 class Gate:
-    """Knows the seats of a run by their public keys. Must be there before a mailbox is bound."""
+    """Knows the seats of a run by what they show. Must be there before a mailbox is bound."""
 
-    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], seats: Mapping[str, bytes]) -> None:
-        self._names = {z85.decode(key): name.encode() for name, key in seats.items()}
+    def __init__(self, context: zmq.Context[zmq.Socket[bytes]], credentials: Credentials) -> None:
+        self._credentials = credentials
         self._socket = context.socket(zmq.REP)
         self._socket.setsockopt(zmq.LINGER, 0)
         self._socket.bind(_ASKED_AT)
@@ -38,8 +38,8 @@ class Gate:
 
     def _answer(self, question: list[bytes]) -> list[bytes]:
         """Say whether a peer is one of us, and which: that becomes the `User-Id` of its frames."""
-        _, request, _, _, _, mechanism, *credentials = question
-        name = self._names.get(credentials[0]) if mechanism == b"CURVE" else None
+        _, request, _, _, _, mechanism, *shown = question
+        name = self._credentials.name_of(mechanism, shown)
         if name is None:
-            return [_VERSION, request, b"400", b"not a key of this run", b"", b""]
+            return [_VERSION, request, b"400", b"not of this run", b"", b""]
         return [_VERSION, request, b"200", b"", name, b""]

@@ -18,12 +18,16 @@ MAGIC: Final = b"PCLN"
 VERSION: Final = 2
 MOST_DIMENSIONS: Final = 4
 MOST_BYTES: Final = 1 << 32
+# Values travel in parts of this size. A stranger can make a seat hold no more than one part.
+PART_BYTES: Final = 1 << 20
 # magic, version, dtype, dimensions, role, rank, run, shape, bytes that follow the header
 _KIND: Final = struct.Struct("<4sBBBBQ16s4QQ")
 # a kind, sequence, tag
 _HEADER: Final = struct.Struct(f"<{_KIND.size}sQQ")
 _NUMBERS: Final = struct.Struct("<QQ")
 HEADER_BYTES: Final = _HEADER.size
+# What an encrypted part is longer than its values is far less than a header.
+MOST_PART_BYTES: Final = HEADER_BYTES + PART_BYTES
 
 DTYPES: Final = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8")
 ITEM_BYTES: Final = (4, 8, 2, 2, 8, 4, 1)
@@ -64,6 +68,17 @@ def encode(kind: Kind, sequence: int, tag: int) -> bytes:
         kind.num_bytes,
     )
     return _HEADER.pack(packed, sequence, tag)
+
+
+def num_parts(num_value_bytes: int) -> int:
+    """How many parts so many bytes of values travel in, where they are not behind the header."""
+    return max(1, -(-num_value_bytes // PART_BYTES))
+
+
+def parts_of(values: memoryview) -> list[memoryview]:
+    """Cut values into their parts."""
+    starts = range(0, num_parts(values.nbytes) * PART_BYTES, PART_BYTES)
+    return [values[start : start + PART_BYTES] for start in starts]
 
 
 def number(frame: bytearray, sequence: int, tag: int) -> None:

@@ -17,8 +17,9 @@ import zmq
 
 from paceline.comm import wire
 from paceline.comm.base import Channel, Finished, Message, bytes_of
+from paceline.comm.complaints import Complaints
 from paceline.comm.connections import Connections
-from paceline.comm.keys import Keys
+from paceline.comm.credentials import Credentials
 from paceline.comm.line import SeatLine
 from paceline.errors import PeerLost, WireError
 
@@ -34,6 +35,7 @@ _LOOK_S: Final = 0.05
 # Up to this size header and values are put together and travel as one part, which costs a copy;
 # beyond it the copy costs more than the second part.
 _SMALL_BYTES: Final = 1 << 16
+_MOST_PARTS: Final = wire.num_parts(wire.MOST_BYTES)
 
 
 @final
@@ -47,27 +49,27 @@ class ZmqChannel(Channel):
         run: bytes,
         line: SeatLine,
         *,
+        credentials: Credentials,
         listener: int = -1,
-        keys: Keys | None = None,
         waits_for_room: bool = True,
     ) -> None:
         """Open it; `listener` is a socket that listens at this seat's address, if there is one.
 
-        With keys, everything is encrypted, and only seats of this run are let in. Who does not wait
-        for room keeps what others have not read yet, however much that is.
+        Only seats of this run, which the credentials tell apart from others, are let in. Who does
+        not wait for room keeps what others have not read yet, however much that is.
         """
         super().__init__()
         self.name = name
         self._run = run
         self._line = line
         self._next_look_s = 0.0
-        self._is_encrypted = keys is not None
+        self._names_are_proven = credentials.prove_names
         self._connections = Connections(
             name,
             addresses,
             timeout_s=_LOOK_S,
+            credentials=credentials,
             listener=listener,
-            keys=keys,
             waits_for_room=waits_for_room,
         )
         self._inbox = self._connections.inbox
@@ -75,6 +77,7 @@ class ZmqChannel(Channel):
         self._drafts: dict[tuple[torch.dtype, torch.Size], tuple[bytearray, memoryview]] = {}
         self._sequence = 0
         self._last_seen: dict[str, int] = {}
+        self._complaints = Complaints(_log)
 
     @property
     def rejected(self) -> int:
@@ -83,7 +86,9 @@ class ZmqChannel(Channel):
     def send(self, to: str, values: Tensor, tag: int = 0) -> None:
         values = values.contiguous()
         head = self._head(_name_of(values.dtype), values.shape, tag)
-        self._send(to, (head, bytes_of(values)), values.nbytes)
+        memory = bytes_of(values)
+        parts = (memory,) if memory.nbytes <= wire.PART_BYTES else wire.parts_of(memory)
+        self._send(to, (head, *parts), values.nbytes)
 
     def pass_on(self, to: str, message: Message) -> None:
         if not isinstance(message.frame, zmq.Frame):
@@ -172,36 +177,50 @@ class ZmqChannel(Channel):
                 return self._read(frame)
             except WireError as error:
                 self.dropped += 1
-                _log.warning("dropped a frame: %s", error)
+                self._complaints.add(f"dropped a frame: {error}")
                 if self._line.finished:  # a stranger who never stops does not keep us
                     raise Finished from None
 
     def _read(self, frame: zmq.Frame) -> Message:
-        """Take a frame apart: its values follow the header, or are a part of their own."""
-        head, rest = frame.buffer, self._rest(frame) if frame.more else None
-        memory = head[wire.HEADER_BYTES :] if rest is None else rest.buffer
-        kind, sequence, tag = wire.decode(head, memory.nbytes, self._run)
+        """Take a frame apart: its values follow the header, or are parts of their own."""
+        head, parts = frame.buffer, self._parts(frame) if frame.more else ()
+        num_bytes = sum(map(len, parts)) if parts else len(head) - wire.HEADER_BYTES
+        kind, sequence, tag = wire.decode(head, num_bytes, self._run)
         sender = kind.sender
         # A sender counts its messages up: one that was sent again is taken once.
         if sequence <= self._last_seen.get(sender, -1):
             raise WireError(f"message {sequence} of {sender} came again")
-        if self._is_encrypted and frame.get("User-Id") != sender:
+        if self._names_are_proven and frame.get("User-Id") != sender:
             raise WireError(f"a message of {sender} from {frame.get('User-Id')}")
         self._last_seen[sender] = sequence
-        self.received_bytes += memory.nbytes
-        return Message(sender, tag, kind.dtype, kind.shape, memory, rest)
+        self.received_bytes += num_bytes
+        if len(parts) == 1:
+            return Message(sender, tag, kind.dtype, kind.shape, parts[0].buffer, parts[0])
+        memory = _joined(parts) if parts else head[wire.HEADER_BYTES :]
+        return Message(sender, tag, kind.dtype, kind.shape, memory)
 
-    def _rest(self, frame: zmq.Frame) -> zmq.Frame:
-        """Take the part that has the values of a large message."""
-        parts = [frame]
+    def _parts(self, frame: zmq.Frame) -> list[zmq.Frame]:
+        """Take the parts that have the values of a large message."""
+        parts, num_parts = [frame], 1
         while parts[-1].more:
-            parts.append(self._inbox.recv(copy=False))
-        if len(parts) != 2 or len(frame) != wire.HEADER_BYTES:
-            raise WireError(f"{len(parts)} parts, the first of {len(frame)} bytes")
-        return parts[1]
+            part = self._inbox.recv(copy=False)
+            num_parts += 1
+            if num_parts > 1 + _MOST_PARTS:  # only the last is kept, to see where they end
+                parts.pop()
+            parts.append(part)
+        values = parts[1:]
+        expected = 1 + wire.num_parts(sum(map(len, values)))
+        if len(frame) != wire.HEADER_BYTES or num_parts != expected:
+            raise WireError(f"{num_parts} parts, the first of {len(frame)} bytes")
+        return values
 
     def close(self) -> None:
         self._connections.close()
+
+
+def _joined(parts: Sequence[zmq.Frame]) -> memoryview:
+    """Put the parts of a message's values together."""
+    return memoryview(bytearray().join(part.buffer for part in parts))
 
 
 @cache

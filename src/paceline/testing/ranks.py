@@ -18,6 +18,7 @@ from paceline.comm.allreduce.base import AllReduce
 from paceline.comm.allreduce.hierarchical import HierarchicalAllReduce
 from paceline.comm.allreduce.ring import RingAllReduce
 from paceline.comm.allreduce.shared import SharedAllReduce
+from paceline.comm.credentials import Password
 from paceline.comm.line import Line, LineClosed, SeatLine
 from paceline.comm.shared import Holdings, Host, close_holdings, make_holdings
 from paceline.comm.zmq import ZmqChannel
@@ -67,7 +68,9 @@ class _Ranks:
         return HierarchicalAllReduce(rank, len(self.names), within, between)
 
     def _channel(self, rank: int, line: SeatLine) -> ZmqChannel:
-        return ZmqChannel(self.names[rank], self.addresses, self.key, line)
+        name = self.names[rank]
+        credentials = Password(name, self.key.hex().encode())
+        return ZmqChannel(name, self.addresses, self.key, line, credentials=credentials)
 
 
 def reduce_together(
