@@ -1,9 +1,10 @@
-"""A synchronous parameter server in forty lines: a strategy of one's own.
+"""A synchronous parameter server in sixty lines: a strategy of one's own.
 
     paceline run logistic-mnist --strategy examples/own_strategy.py:MySync --workers 3
 
 Every worker sends its gradient to the one server, which averages them in the order of the
-workers' ranks, applies the average, and sends the new parameters back.
+workers' ranks, applies the average, and sends the new parameters back. Where a gradient is not
+finite, the whole step is refused and the parameters stay as they were.
 """
 
 from __future__ import annotations
@@ -12,7 +13,10 @@ from typing import NoReturn, final
 
 from paceline import Member, Place, Strategy
 from paceline.comm.base import Message
+from paceline.finite import OF_ANOTHER, flaw_in
 from paceline.optim import Update
+
+LAST, REFUSED = 1, 2  # bits of a message's tag
 
 
 @final
@@ -40,18 +44,21 @@ class MySync(Strategy):
         workers = [f"worker{rank}" for rank in range(place.num_workers)]
         number = 0
         while True:  # until `receive` says that the run is over
-            number += 1
             pushes: dict[str, Message] = {}
             while len(pushes) < len(workers):
                 message = channel.receive()
                 pushes[message.sender] = message
-            total = pushes[workers[0]].values
-            for worker in workers[1:]:
-                total += pushes[worker].values
-            update.apply(total / len(workers), number)
-            last = any(push.tag for push in pushes.values())
+            flags = 0
+            for push in pushes.values():
+                flags |= push.tag
+            if not flags & REFUSED:
+                number += 1
+                total = pushes[workers[0]].values
+                for worker in workers[1:]:
+                    total += pushes[worker].values
+                update.apply(total / len(workers), number)
             for worker in workers:
-                channel.send(worker, parameters, tag=last)
+                channel.send(worker, parameters, tag=flags)
 
 
 @final
@@ -61,8 +68,14 @@ class _Worker(Member):
         self.global_steps: int = 0
 
     def exchange(self, *, last: bool) -> bool:
-        self.place.channel.send("server0", self.place.replica.gradients, tag=last)
-        reply = self.place.channel.receive()
-        self.place.replica.parameters.copy_(reply.values)
-        self.global_steps += 1
-        return bool(reply.tag)
+        place, gradients = self.place, self.place.replica.gradients
+        flaw = flaw_in(gradients.numpy())
+        flags = (LAST if last else 0) | (REFUSED if flaw else 0)
+        place.channel.send("server0", gradients, tag=flags)
+        reply = place.channel.receive()
+        place.replica.parameters.copy_(reply.values)
+        if reply.tag & REFUSED:
+            place.refusals.note(flaw or OF_ANOTHER, after=self.global_steps)
+        else:
+            self.global_steps += 1
+        return bool(reply.tag & LAST)

@@ -23,7 +23,7 @@ from paceline.optim import Sgd
 from paceline.results import Result
 from paceline.runs import RunDir
 from paceline.strategies.local import Single, Solo
-from paceline.testing import Moons
+from paceline.testing import Flawed, Moons
 from paceline.workloads.base import Workload
 from paceline.workloads.mnist import LenetMnist, LogisticMnist
 from paceline.workloads.synthetic import Synthetic
@@ -216,11 +216,26 @@ def test_a_target_loss_ends_the_run_at_the_evaluation_that_reached_it(tmp_path):
     assert result.global_steps % 60 == 0  # looked for once an epoch
 
 
-def test_a_loss_that_is_no_number_is_said_so(tmp_path):
-    spec = paceline.RunSpec(workload=Moons(), cluster=Inline(), epochs=2, optimizer=Sgd(lr=1e38))
-    result = paceline.run(spec, out=tmp_path)
-    assert result.final_loss is None
+def test_a_run_that_ends_without_a_finite_loss_fails(tmp_path):
+    diverging = Sgd(lr=1e38)
+    spec = paceline.RunSpec(
+        workload=Moons(), cluster=Inline(), worker_steps=40, optimizer=diverging
+    )
+    with pytest.raises(SeatFailed, match=r"no training loss in the last tenth .* finite") as caught:
+        paceline.run(spec, out=tmp_path)
+    result = caught.value.result
+    assert (result.status, result.final_loss) == ("failed", None)
     assert any("not a finite number" in warning for warning in result.warnings)
+
+
+def test_losses_that_are_no_numbers_are_counted_and_left_out_of_the_mean(tmp_path):
+    spec = paceline.RunSpec(workload=Flawed(), cluster=Inline(), epochs=1, batch=8, num_workers=1)
+    result = paceline.run(spec, out=tmp_path)
+    assert (result.refused_steps, result.global_steps, result.worker_steps) == (1, 59, 60)
+    assert result.final_loss is not None
+    told = " ".join(result.warnings)
+    assert "1 of 60 worker steps were refused: a gradient was not finite (NaN: 1)" in told
+    assert "1 of 60 training losses were not finite numbers" in told
 
 
 def test_sparse_features_train_through_the_table_of_rows(tmp_path):

@@ -18,6 +18,7 @@ from typing import Any, Final, final
 
 from paceline.clusters.base import Departure, LinkReport, Seat
 from paceline.comm.line import Line, LineClosed, Message
+from paceline.learnt import nothing_learnt
 from paceline.measure.clock import Clock
 from paceline.measure.host import HostUse
 from paceline.outcome import Outcome
@@ -268,6 +269,10 @@ class Conductor:
             return
         if not self._training and self._spec.is_replayed:
             self._finish()  # nothing was learnt: there is nothing to keep or to evaluate
+            return
+        reason = None if self._training else nothing_learnt(self._outcome.totals)
+        if reason is not None and not self._interrupted:
+            self._fail(*reason)
             return
         if not self._training and self._spec.record.model and not self._is_saved:
             self._clock.pause(time.monotonic())

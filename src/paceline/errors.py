@@ -7,6 +7,7 @@ PacelineError
 ├── StoreError        a run directory cannot be read or written              (exit code 2)
 ├── WireError         a frame that is not ours
 ├── Diverged          workers whose parameters must be equal differ
+├── NotFinite         gradients that cannot be applied, again and again
 └── RunError          a run that had started did not finish                  (exit code 1)
     ├── SeatFailed    one of its processes raised or died
     ├── Aborted       told to a seat: another seat failed, or the run is over
@@ -75,6 +76,10 @@ class WireError(PacelineError):
 
 class Diverged(PacelineError):
     """Workers that must hold equal parameters do not; names them."""
+
+
+class NotFinite(PacelineError):
+    """A worker's gradients were refused too many times in a row; says what is wrong with them."""
 
 
 class RunError(PacelineError):

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, final
 
+from paceline.learnt import mean_loss, warnings_of
 from paceline.node_usage import link_fields, network_fields, node_usage
 from paceline.results import (
     BucketTotals,
@@ -77,6 +78,7 @@ def result_of(
     is_replayed = facts.compute == "replayed"
     if worker_steps and final_loss is None and not is_replayed:
         outcome.warnings.append("the loss is not a finite number")
+    outcome.warnings += warnings_of(outcome.totals, final_loss)
     rows = {node: [row for row in nodes if row["node"] == node] for node in facts.seats}
     counted = {node: counted_on(node, facts, rows[node], workers) for node in facts.seats}
     servers = _servers(outcome)
@@ -102,6 +104,7 @@ def result_of(
         global_steps=global_steps,
         worker_steps=worker_steps,
         samples=samples,
+        refused_steps=sum(each.refused or 0 for each in workers),
         train_s=train_s,
         steps_per_s=_rate(global_steps, train_s),
         worker_steps_per_s=_rate(worker_steps, train_s),
@@ -189,6 +192,7 @@ def _worker_totals(name: str, outcome: Outcome, steps: list[Row]) -> WorkerTotal
         sent_bytes=said.get("sent_bytes"),
         received_bytes=said.get("received_bytes"),
         refused=said.get("refused"),
+        refused_because=said.get("refused_because", {}),
         dropped_frames=said.get("dropped_frames"),
         rejected_peers=said.get("rejected_peers"),
         cpu_s=said.get("cpu_s"),
@@ -276,8 +280,7 @@ def _final_loss(
     Workers that came to their end said it exactly; of others there are the rows.
     """
     if len(outcome.totals) == len(workers):
-        said = [row["final_loss"] for row in outcome.totals.values() if row["worker_steps"]]
-        return _finite(sum(said) / len(said)) if said and None not in said else None
+        return _finite(mean_loss(outcome.totals))
     totals = {each.name: each.worker_steps for each in workers}
     weights = [_tenths_in_tail(row, totals[row["seat"]]) for row in steps]
     if not any(weights) or any(row["loss_mean"] is None for row in steps):

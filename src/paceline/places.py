@@ -7,6 +7,7 @@ import torch
 from paceline.anatomy import undrawn_model
 from paceline.clusters.base import Berth
 from paceline.compute.replay import ReplayedUpdate
+from paceline.finite import Refusals
 from paceline.measure.profile import Profile
 from paceline.optim import Optimizer
 from paceline.replica import Replica
@@ -30,6 +31,7 @@ def take_place(berth: Berth, spec: RunSpec, profile: Profile | None = None) -> P
         replica=_replica(spec),
         optimizer=optimizer,
         learns=not spec.is_replayed,
+        refusals=Refusals(spec.most_refused),
         most_steps=spec.steps,
         host=berth.host if len(nodes) == 1 else None,
         nodes=tuple(seat.node for seat in seats if seat.role == "worker"),

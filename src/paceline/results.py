@@ -92,7 +92,9 @@ class WorkerTotals:
     sent_bytes: int | None = None
     received_bytes: int | None = None
     refused: int | None = None
-    """Gradients that were not finite, and so left out."""
+    """Steps that came to nothing: its own gradient was not finite, or one of the same update."""
+    refused_because: dict[str, int] = dataclasses.field(default_factory=dict)
+    """How many of them for what: NaN, infinite, too large, of another worker."""
     dropped_frames: int | None = None
     """Messages that were not of this run, or damaged, or made no sense; None without messages."""
     rejected_peers: int | None = None
@@ -312,6 +314,8 @@ class Result:
     """Updates of the shared parameters; None where nothing is shared."""
     worker_steps: int = 0
     """Mini-batches of all workers together."""
+    refused_steps: int = 0
+    """How many of them came to nothing, because a gradient was not finite."""
     samples: int = 0
     train_s: float | None = None
     steps_per_s: float | None = None

@@ -17,6 +17,7 @@ from paceline.compute import rates
 from paceline.compute.rates import Rates
 from paceline.description import Count, Description, Positive, build
 from paceline.errors import DataError, Problem, SpecError
+from paceline.finite import MOST_REFUSED
 from paceline.measure.environment import usable_cores
 from paceline.optim import Optimizer
 from paceline.parts import PARTS, Record, build_part, unnamed, workers_meant
@@ -53,6 +54,8 @@ class RunSpec(Description):
     eval_samples: Count | None = None
     seed: Annotated[int, Ge(0), Le(2**31 - 1)] = 0
     dtype: Literal["float32", "float64"] = "float32"
+    most_refused: Count = MOST_REFUSED
+    """After how many steps in a row whose gradients are not finite the run fails."""
     threads: Count | None = None
     """Threads of arithmetic a worker; what the cores allow, unless given."""
     device: str = rates.REAL

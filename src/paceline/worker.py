@@ -362,8 +362,10 @@ class Worker:
             "row_bytes": self.replica.row_bytes,
             "memory_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
             "parameter_bytes": self._parameter_bytes(),
+            "odd_losses": self.recorder.num_odd,
             **virtual(self._counted(usage), self.spec.dilation),
             **self.train_data.counted(),
+            **self.place.refusals.table(),
             **self.place.counted(),
         }
 

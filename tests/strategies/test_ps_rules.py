@@ -177,14 +177,61 @@ class NanAtRow(Workload):
         return Moons().rows
 
 
+class NanInSparseRows(Workload):
+    """One label is no number, and so are the gradients of its row's features, and of the bias."""
+
+    _sparse = Synthetic(rows=1200, features=100, nonzeros=5)
+
+    def model(self):
+        return self._sparse.model()
+
+    def data(self, split, dtype):
+        data = self._sparse.data(split, dtype)
+        if split == "train":
+            data.labels[7] = float("nan")
+        return data
+
+    def loss(self, model, batch):
+        return self._sparse.loss(model, batch)
+
+    def metrics(self, model, batch):
+        return self._sparse.metrics(model, batch)
+
+    def num_rows(self):
+        return self._sparse.rows
+
+
 @pytest.mark.parametrize("strategy", [PsAsync(), PsSync(), PsSsp(staleness=1)], ids=str)
 @pytest.mark.parametrize("transport", ["shared", "zmq"])
 def test_a_gradient_that_is_no_number_is_refused_and_spoils_nothing(strategy, transport, tmp_path):
     spec = spec_of(strategy, workload=NanAtRow(), cluster=Local(transport=transport))
     spec = replace(spec, worker_steps=None, epochs=2)
     result = run(spec, out=tmp_path)
-    assert sum(worker.refused for worker in result.workers) == 2  # once an epoch
-    assert result.servers[0].refused == 2
+    assert sum(worker.refused_because.get("NaN", 0) for worker in result.workers) == 2
+    assert result.servers[0].refused == 2  # once an epoch
+    # Where one gradient of an update is not finite, the whole update is refused.
+    assert result.refused_steps == (6 if strategy.equals_single else 2)
+    assert result.global_steps == (38 if strategy.equals_single else 118)
+    assert result.servers[0].updates == result.global_steps
+    assert np.isfinite(result.test_loss)
+    assert np.isfinite(result.final_loss)
+
+
+@pytest.mark.parametrize("transport", ["shared", "zmq"])
+def test_a_refused_update_of_a_sparse_model_is_that_of_one_worker(transport, tmp_path):
+    fields = {"workload": NanInSparseRows(), "optimizer": Sgd(lr=0.5)}
+    spec = spec_of(PsSync(servers=2), cluster=Local(transport=transport), **fields)
+    result = run(spec, out=tmp_path)
+    assert {worker.refused for worker in result.workers} == {result.workers[0].refused}
+    assert 0 < result.workers[0].refused < 50
+    assert_parameters_close(result, run(alone(spec), out=tmp_path), tolerance=1e-9)
+
+
+def test_a_backup_worker_does_not_make_up_for_a_gradient_that_is_no_number(tmp_path):
+    spec = spec_of(PsSync(backup=1), workload=NanAtRow(), worker_steps=None, steps=60)
+    result = run(spec, out=tmp_path)
+    assert result.global_steps == result.servers[0].updates == 60
+    assert min(map(int, result.staleness.histogram)) == 0
     assert np.isfinite(result.test_loss)
 
 

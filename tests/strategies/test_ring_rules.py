@@ -15,8 +15,8 @@ from paceline.strategies.all_reduce.describe import Ddp, Ring
 from paceline.strategies.all_reduce.slots import Slots
 from paceline.strategies.local import Single
 from paceline.strategies.parameter_server.describe import PsSync
-from paceline.testing import Moons, Poisoned
-from paceline.testing.strategies import assert_parameters_close
+from paceline.testing import Flawed, Moons, Poisoned
+from paceline.testing.strategies import alone, assert_parameters_close
 from paceline.workloads.synthetic import Synthetic
 from tests.sharing import run
 from tests.strategies.odd_workloads import Branching, Broken, Drifting, OwnMind, Slow, Twice
@@ -146,10 +146,16 @@ def test_drift_is_found_at_the_end_without_being_asked_for(tmp_path):
 
 
 @pytest.mark.parametrize("strategy", [Ring(), Ddp()], ids=lambda each: each.name)
-def test_a_mean_that_is_not_finite_is_refused_by_all(strategy, tmp_path):
-    result = run(spec_of(strategy, workload=Broken()), out=tmp_path)
-    assert [worker.refused for worker in result.workers] == [30, 30, 30]
-    assert result.global_steps == 30
+def test_a_mean_that_is_never_finite_fails_the_run(strategy, tmp_path):
+    with pytest.raises(SeatFailed, match="all of its 30 steps were refused: a gradient is NaN"):
+        run(spec_of(strategy, workload=Broken()), out=tmp_path)
+
+
+def test_ddp_refuses_what_single_refuses(tmp_path):
+    spec = spec_of(Ddp(), workload=Flawed(flaw="infinite"), worker_steps=None, epochs=2)
+    result = run(spec, out=tmp_path)
+    assert [worker.refused_because for worker in result.workers] == [{"infinite": 2}] * 3
+    assert_parameters_close(result, run(alone(spec), out=tmp_path), tolerance=1e-9)
 
 
 @pytest.mark.parametrize("cluster", [Local(), ZMQ], ids=str)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from array import array
 from collections import deque
 from collections.abc import Mapping
@@ -15,7 +16,9 @@ from paceline.measure.spans import Span
 # How many losses are kept in memory for the mean of the last tenth: enough for 650,000 steps.
 _TAIL_STEPS: Final = 1 << 16
 _NOTHING: Final[Mapping[str, int]] = {}
-_NO_LOSS: Final = dict.fromkeys(("loss_mean", "loss_min", "loss_max", "loss_variance"))
+_NO_LOSS: Final[Mapping[str, float | None]] = dict.fromkeys(
+    ("loss_mean", "loss_min", "loss_max", "loss_variance")
+)
 
 
 @final
@@ -40,6 +43,8 @@ class Recorder:
         self.exchange = Span()
         self.losses: list[float] = []
         self.num_steps = 0
+        self.num_odd = 0
+        """How many losses so far were no finite numbers."""
         self._tail: deque[float] = deque(maxlen=_TAIL_STEPS)
         self._rows = rows.open("a", buffering=1) if rows else None
         self._losses = losses.open("ab", buffering=0) if losses and has_loss else None
@@ -56,6 +61,9 @@ class Recorder:
         """Append a row about the steps since the last one; returns it."""
         losses, self.losses = self.losses, []
         self.num_steps += len(losses)
+        moments = _moments(losses) if self._has_loss else _NO_LOSS
+        if not math.isfinite(moments["loss_mean"] or 0.0):
+            self.num_odd += sum(not math.isfinite(loss) for loss in losses)
         self._tail.extend(losses)
         row: dict[str, Any] = {
             "time_s": round(time_s, 6),
@@ -68,7 +76,7 @@ class Recorder:
             "exchange_s": self.exchange.take_s() / self._dilation,
             "sent_bytes": exchanged.get("sent_bytes"),
             "received_bytes": exchanged.get("received_bytes"),
-            **(_moments(losses) if self._has_loss else _NO_LOSS),
+            **moments,
         }
         if self._rows is not None:
             self._rows.write(json.dumps(row, separators=(",", ":")) + "\n")
@@ -82,11 +90,15 @@ class Recorder:
         self.exchange.total_ns += waited_ns
 
     def final_loss(self) -> float | None:
-        """Average the loss over the last tenth of the steps, whenever rows were written."""
+        """Average the loss over the last tenth of the steps, whenever rows were written.
+
+        Losses that are not finite are left out, as their gradients were. None where all are.
+        """
         if not self._has_loss:
             return None
         tail = list(self._tail)[-max(1, self.num_steps // 10) :]
-        return _mean(tail) if tail else None
+        finite = [loss for loss in tail if math.isfinite(loss)]
+        return _mean(finite) if finite else None
 
     def close(self) -> None:
         if self._rows is not None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
 
 from paceline.description import Description
 from paceline.errors import Problem
+from paceline.finite import Refusals
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -47,6 +48,8 @@ class Place:
     """Wraps what a server loops over, so that a few of its turns can be looked at closely."""
     learns: bool = True
     """Whether anything is learnt. The values of replayed compute are made up: nothing to check."""
+    refusals: Refusals = field(default_factory=Refusals)
+    """Where a worker notes each step that came to nothing because a gradient was not finite."""
 
     @cached_property
     def channel(self) -> Channel:
@@ -128,7 +131,8 @@ class Member(ABC):
         """Turn this worker's gradients into new parameters.
 
         `last` says that this worker wishes to stop after this step. Returns whether it must:
-        workers that step together have to agree, or the others would wait for ever.
+        workers that step together have to agree, or the others would wait for ever. A gradient
+        that is not finite is not applied: the step is noted in `place.refusals`, and is no update.
         """
 
     def refresh(self) -> None:
@@ -144,11 +148,10 @@ class Member(ABC):
     def counted(self) -> Mapping[str, Any]:
         """Give what this worker has counted, for its totals.
 
-        Known are what `exchanged` gives, `refused` (gradients that were not finite), `staleness`
-        (how many updates had which), `times_last`, `late_s` and `wait_s` (how it came to
-        synchronous updates, and waited for others), `apply_s` (how long it applied updates itself),
-        `hidden_s` (how long gradients travelled while it computed) and `buckets` (see
-        `results.BucketTotals`).
+        Known are what `exchanged` gives, `staleness` (how many updates had which), `times_last`,
+        `late_s` and `wait_s` (how it came to synchronous updates, and waited for others),
+        `apply_s` (how long it applied updates itself), `hidden_s` (how long gradients travelled
+        while it computed) and `buckets` (see `results.BucketTotals`).
         """
         return {}
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, final
 
 from paceline.errors import Problem
+from paceline.finite import flaw_in
 from paceline.optim import Update
 from paceline.strategies.base import Member, Place, Strategy
 
@@ -84,6 +85,9 @@ class _Alone(Member):
 
     def __init__(self, place: Place, *, shared: bool) -> None:
         self.replica = place.replica
+        self._gradients = place.replica.gradients.numpy()
+        self._learns = place.learns
+        self._refusals = place.refusals
         self.update = Update(place.optimizer, place.replica.parameters)
         self.num_updates = 0
         self.global_steps = 0 if shared else None
@@ -102,13 +106,26 @@ class _Alone(Member):
         return None if self.replica.table is None else self.row_update.parameters
 
     def exchange(self, *, last: bool) -> bool:
+        rows = None if self.rows is None else self._row_gradients()
+        flaw = self._flaw(rows) if self._learns else None
+        if flaw is not None:
+            self._refusals.note(flaw, after=self.num_updates)
+            return last
         self.num_updates += 1
         if self.global_steps is not None:
             self.global_steps = self.num_updates
         self.update.apply(self.replica.gradients, self.num_updates)
-        if self.rows is not None:
-            assert self.replica.table is not None
-            gradient = self.replica.table.window.grad
-            assert gradient is not None
-            self.row_update.apply_rows(self.rows, gradient, self.num_updates)
+        if rows is not None and self.rows is not None:
+            self.row_update.apply_rows(self.rows, rows, self.num_updates)
         return last
+
+    def _row_gradients(self) -> Tensor:
+        assert self.replica.table is not None
+        gradients = self.replica.table.window.grad
+        assert gradients is not None
+        return gradients
+
+    def _flaw(self, rows: Tensor | None) -> str | None:
+        if rows is None:
+            return flaw_in(self._gradients)
+        return flaw_in(self._gradients, rows.numpy().reshape(-1))

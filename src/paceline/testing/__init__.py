@@ -11,6 +11,6 @@ Needs pytest. Subclass a suite in a test file, say what is to be tested, and run
 
 from paceline.testing.clusters import ClusterConformance
 from paceline.testing.strategies import StrategyConformance
-from paceline.testing.workloads import Moons, Poisoned
+from paceline.testing.workloads import Flawed, Moons, Poisoned
 
-__all__ = ["ClusterConformance", "Moons", "Poisoned", "StrategyConformance"]
+__all__ = ["ClusterConformance", "Flawed", "Moons", "Poisoned", "StrategyConformance"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import pytest
 
@@ -23,11 +23,13 @@ from paceline.schedules import Cosine
 from paceline.spec import RunSpec
 from paceline.strategies.base import Strategy
 from paceline.strategies.local import Single
-from paceline.testing.workloads import Moons, Poisoned
+from paceline.testing.workloads import Flawed, Moons, Poisoned
 
 BATCH = 8
 STEPS = 50
 QUIET = Record(tensorboard=False, monitor=False)
+
+FLAWS: tuple[Literal["NaN", "infinite", "too large"], ...] = ("NaN", "infinite", "too large")
 
 OPTIMIZERS: tuple[Optimizer, ...] = (
     Sgd(lr=0.1),
@@ -141,6 +143,36 @@ class StrategyConformance:
         result = self.run(spec, tmp_path)
         assert result.seconds_to_target is not None
         assert result.workers[0].worker_steps < 100_000
+
+    @pytest.mark.parametrize("flaw", FLAWS)
+    def test_a_gradient_that_is_not_finite_is_refused_and_counted(
+        self, flaw: Literal["NaN", "infinite", "too large"], tmp_path: Path
+    ) -> None:
+        spec = self.spec(workload=Flawed(flaw=flaw), worker_steps=None, epochs=2)
+        result = self.run(spec, tmp_path)
+        assert result.refused_steps >= 2  # the flawed row comes once an epoch
+        assert sum(each.refused_because.get(flaw, 0) for each in result.workers) >= 2
+        assert any("worker steps were refused" in each for each in result.warnings)
+        assert result.test_loss is not None
+        if self.strategy.equals_single:
+            assert [each.refused for each in result.workers] == [2] * self.num_workers
+            assert result.global_steps == result.workers[0].worker_steps - 2
+            assert_parameters_close(result, self.run(alone(spec), tmp_path), tolerance=1e-9)
+
+    @pytest.mark.parametrize("flaw", FLAWS)
+    def test_gradients_that_are_never_finite_fail_the_run(
+        self, flaw: Literal["NaN", "infinite", "too large"], tmp_path: Path
+    ) -> None:
+        never = self.spec(workload=Flawed(flaw=flaw, flawed_rows=480), most_refused=5)
+        if self.strategy.counts_steps:
+            never = replace(never, worker_steps=None, steps=30)
+        with pytest.raises(SeatFailed, match=f"5 steps in a row were refused .* {flaw}"):
+            self.run(never, tmp_path)
+
+    def test_a_run_too_short_for_that_fails_at_its_end(self, tmp_path: Path) -> None:
+        spec = self.spec(workload=Flawed(flawed_rows=480), worker_steps=3)
+        with pytest.raises(SeatFailed, match="all of its 3 steps were refused: a gradient is NaN"):
+            self.run(spec, tmp_path)
 
     def test_an_exception_in_a_worker_ends_the_run_and_names_it(self, tmp_path: Path) -> None:
         for cluster in self.clusters:

@@ -115,6 +115,38 @@ class Napping(_Points):
                 sum(range(30_000_000))
 
 
+@final
+class Flawed(_Points):
+    """The points, some of which make the gradient of one value NaN, infinite or too large."""
+
+    flaw: Literal["NaN", "infinite", "too large"] = "NaN"
+    flawed_rows: Count = 1
+    """How many rows, from the first on, are flawed."""
+
+    def data(self, split: Split, dtype: torch.dtype) -> Data:
+        import torch
+
+        data = super().data(split, dtype)
+        assert isinstance(data, Tensors)
+        largest = float(torch.finfo(dtype).max)
+        factors = {"NaN": float("nan"), "infinite": float("inf"), "too large": largest / 1e6}
+        added = torch.zeros(self.rows, dtype=dtype)
+        if split == "train":
+            added[: self.flawed_rows] = factors[self.flaw]
+        return Tensors(*data.columns, added, origin=data.origin)
+
+    def loss(self, model: nn.Module, batch: Batch) -> Tensor:
+        loss = super().loss(model, batch[:2])
+        added = batch[2].mean()
+        if added == 0:
+            return loss
+        *_, bias = model.parameters()
+        return loss + added * bias[0]
+
+    def metrics(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
+        return super().metrics(model, batch[:2])
+
+
 _Milliseconds = Annotated[float, Ge(0)]
 
 

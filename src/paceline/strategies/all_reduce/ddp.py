@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from paceline.finite import are_finite
+from paceline.finite import flaw_in
 from paceline.optim import Update
 from paceline.strategies.all_reduce.slots import Slots
 from paceline.strategies.all_reduce.timing import Timing
@@ -42,7 +42,8 @@ class DdpMember(Member):
         self._slots.lie_in(said)
         self._exchange = _Exchange(place.num_workers, said)
         self._update = Update(place.optimizer, parameters)
-        self._num_refused = 0
+        self._learns = place.learns
+        self._refusals = place.refusals
         _join_group(place)
 
     def wrap(self, model: nn.Module) -> nn.Module:
@@ -62,12 +63,13 @@ class DdpMember(Member):
         del last
         must_stop = self._slots.read(self._exchange.finish())
         began_ns = perf_counter_ns()
-        self.global_steps += 1
         gradients = self.replica.gradients
-        if are_finite(gradients.numpy()):
-            self._update.apply(gradients, self.global_steps)
-        else:
-            self._num_refused += 1
+        flaw = flaw_in(gradients.numpy()) if self._learns else None
+        if flaw is not None:
+            self._refusals.note(flaw, after=self.global_steps)
+            return must_stop
+        self.global_steps += 1
+        self._update.apply(gradients, self.global_steps)
         self._exchange.timing.applied(began_ns)
         return must_stop
 
@@ -79,7 +81,6 @@ class DdpMember(Member):
 
     def counted(self) -> Mapping[str, Any]:
         return {
-            "refused": self._num_refused,
             "times_last": self._slots.times_last,
             "late_s": self._slots.late_s,
             "wait_s": self._slots.wait_s,

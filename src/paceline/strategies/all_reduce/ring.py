@@ -11,7 +11,7 @@ from paceline.comm.allreduce.hierarchical import HierarchicalAllReduce
 from paceline.comm.allreduce.overlapped import Overlapped
 from paceline.comm.allreduce.ring import RingAllReduce
 from paceline.comm.allreduce.shared import SharedAllReduce
-from paceline.finite import are_finite
+from paceline.finite import flaw_in
 from paceline.optim import Update
 from paceline.strategies.all_reduce.buckets import Departures, cut
 from paceline.strategies.all_reduce.describe import workers_by_node
@@ -52,7 +52,8 @@ class RingMember(Member):
         self._timing = Timing()
         self._update = Update(place.optimizer, replica.parameters)
         self._learns = place.learns
-        self._num_refused = 0
+        self._refusals = place.refusals
+        self._num_exchanged = 0
         # All start from the same values, whatever each process drew.
         self._all_reduce.broadcast(replica.parameters)
         self._sent_before = self._all_reduce.sent_bytes
@@ -74,25 +75,27 @@ class RingMember(Member):
         must_stop = self._slots.read(timing.since_arrival_s())
         for index, each in zip(departures.order, reductions, strict=True):
             timing.note(index, each.values.nbytes, each.began_ns, each.ended_ns)
-        if self.global_steps == 0 and self.overlaps:
+        if self._num_exchanged == 0 and self.overlaps:
             self._agree_on_order()
         departures.begin()
+        self._num_exchanged += 1
         self._apply()
         if self._learns and (must_stop or self._is_time_to_check()):
-            check_equal(self._all_reduce, self.replica.parameters, self.global_steps)
+            check_equal(self._all_reduce, self.replica.parameters, self._num_exchanged)
         return must_stop
 
     def _is_time_to_check(self) -> bool:
-        return bool(self._check_every) and self.global_steps % self._check_every == 0
+        return bool(self._check_every) and self._num_exchanged % self._check_every == 0
 
     def _apply(self) -> None:
         """Update the parameters; a mean that is not finite is refused, by all alike."""
         began_ns = perf_counter_ns()
+        flaw = flaw_in(self._gradients) if self._learns else None
+        if flaw is not None:
+            self._refusals.note(flaw, after=self.global_steps)
+            return
         self.global_steps += 1
-        if not self._learns or are_finite(self._gradients):
-            self._update.apply(self.replica.gradients, self.global_steps)
-        else:
-            self._num_refused += 1
+        self._update.apply(self.replica.gradients, self.global_steps)
         self._timing.applied(began_ns)
 
     def _agree_on_order(self) -> None:
@@ -112,7 +115,6 @@ class RingMember(Member):
     def counted(self) -> Mapping[str, Any]:
         return {
             **self.exchanged(),
-            "refused": self._num_refused,
             "times_last": self._slots.times_last,
             "late_s": self._slots.late_s,
             "wait_s": self._slots.wait_s,

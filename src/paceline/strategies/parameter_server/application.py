@@ -113,6 +113,9 @@ class Average(Application):
     arrive. A push that comes when the update has its gradients is too late: it is dropped, and
     answered with the parameters of that update. So is one that waits for gradients which nobody is
     left to bring: of several servers each may have dropped another's last one.
+
+    An update one of whose gradients is not finite is refused whole: the parameters, and their
+    version, stay what they were.
     """
 
     def __init__(self, keep: Keep, needed: int, num_workers: int, most_steps: int | None) -> None:
@@ -167,26 +170,32 @@ class Average(Application):
         chunk, keep = arrival.chunk, self.keep
         by_rank = sorted(self._gradients[chunk.index].items())
         present = [gradient for _, gradient in by_rank if gradient is not None]
-        if present:
-            total = present[0]
-            if len(present) > 1:
-                began_ns = monotonic_ns()
-                for gradient in present[1:]:
-                    total.add_(gradient)
-                total.div_(len(present))
-                keep.tally.apply_ns += monotonic_ns() - began_ns
-            keep.apply(chunk, total, keep.version + 1)
-        if self._touched and self._num_open == 1:
-            keep.apply_rows(*self._joined_rows(len(present)), keep.version + 1)
+        is_refused = len(present) < len(by_rank)
+        if not is_refused:
+            keep.apply(chunk, self._mean(present), keep.version + 1)
+            if self._touched and self._num_open == 1:
+                keep.apply_rows(*self._joined_rows(len(present)), keep.version + 1)
         self._gradients[chunk.index] = {}
         self._is_closed[chunk.index] = True
         self._num_open -= 1
-        waiting = [*(worker for worker, _ in by_rank), *self._too_late[chunk.index]]
-        self._too_late[chunk.index] = []
+        too_late, self._too_late[chunk.index] = self._too_late[chunk.index], []
         if self._num_open == 0:
-            self._finish_update()
-        for worker in waiting:
-            keep.answer(worker, chunk, LAST if self._stops else 0)
+            self._finish_update(is_refused=is_refused)
+        flags = LAST if self._stops else 0
+        for worker, _ in by_rank:
+            keep.answer(worker, chunk, flags | REFUSED if is_refused else flags)
+        for worker in too_late:
+            keep.answer(worker, chunk, flags)
+
+    def _mean(self, gradients: list[Tensor]) -> Tensor:
+        total = gradients[0]
+        if len(gradients) > 1:
+            began_ns = monotonic_ns()
+            for gradient in gradients[1:]:
+                total.add_(gradient)
+            total.div_(len(gradients))
+            self.keep.tally.apply_ns += monotonic_ns() - began_ns
+        return total
 
     def _joined_rows(self, num_present: int) -> tuple[Tensor, Tensor]:
         """Average the rows' gradients too, a row that several workers touched summed once."""
@@ -195,7 +204,6 @@ class Average(Application):
         from paceline.rows import distinct
 
         touched = [arrival for _, arrival in sorted(self._touched.items())]
-        self._touched = {}
         named = torch.cat([arrival.rows for arrival in touched if arrival.rows is not None])
         rows, positions = distinct(named)
         values = [arrival.row_gradients for arrival in touched]
@@ -203,15 +211,15 @@ class Average(Application):
         total = gradients.new_zeros(len(rows), gradients.shape[1])
         return rows, total.index_add_(0, positions, gradients).div_(num_present)
 
-    def _finish_update(self) -> None:
+    def _finish_update(self, *, is_refused: bool) -> None:
         keep = self.keep
-        keep.version += 1
-        keep.tally.updates += 1
+        keep.version += not is_refused
+        keep.tally.updates += not is_refused
         self._note_arrivals()
         if self._most_steps is not None and keep.version >= self._most_steps:
             self._stops = True
         self._is_over = self._stops
-        self._members, self._arrived_ns = [], []
+        self._members, self._arrived_ns, self._touched = [], [], {}
         self._num_open = len(keep.chunks)
         self._is_closed = [False] * len(keep.chunks)
 

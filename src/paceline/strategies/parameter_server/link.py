@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LAST: Final = 1
 """Push: the worker wishes to stop after this step. Reply: it must."""
 REFUSED: Final = 2
-"""Push: the gradient is not finite and is left out."""
+"""Push: the gradient is not finite and is left out. Reply: so was the update that it was for."""
 PULL: Final = 4
 """Push: no gradient, only the newest parameters are wanted."""
 WAIT: Final = 8

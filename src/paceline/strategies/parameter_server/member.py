@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
-from paceline.finite import are_finite
+from paceline.finite import OF_ANOTHER, flaw_in
 from paceline.strategies.base import Member, Place
 from paceline.strategies.parameter_server.cuts import Chunk, chunks_of, server_part
 from paceline.strategies.parameter_server.link import (
@@ -45,7 +45,7 @@ class PsMember(Member):
         # Where an update may be complete without us, it may also have to be without others.
         self._takes_leave = rules.averaged is not None and rules.averaged < place.num_workers
         self._checks = place.learns
-        self._num_refused = 0
+        self._refusals = place.refusals
         self._staleness: Counter[int] = Counter()
         self._must_wait = False
         self._held_ns = 0
@@ -63,21 +63,30 @@ class PsMember(Member):
 
     def exchange(self, *, last: bool) -> bool:
         flags = LAST if last else 0
-        if self._checks and not are_finite(self._gradients):
-            flags |= REFUSED
         touched = self._touched()
-        if touched is not None and not are_finite(touched.gradients.numpy().reshape(-1)):
+        flaw = self._flaw(touched)
+        if flaw is not None:
             flags |= REFUSED
-        self._num_refused += bool(flags & REFUSED)
         answer = self._link.exchange(flags, touched)
-        if not flags & REFUSED:
-            self._staleness[answer.staleness] += 1
+        if (flags | answer.flags) & REFUSED:
+            self._refusals.note(flaw or OF_ANOTHER, after=self._staleness.total())
+        else:
+            # Below 0 where this push came too late for an update that was refused.
+            self._staleness[max(0, answer.staleness)] += 1
         self.global_steps = answer.version
         self._must_wait = bool(answer.flags & WAIT)
         is_last = bool(answer.flags & LAST)
         if is_last and self._takes_leave:
             self._link.exchange(PULL | LEAVE)
         return is_last
+
+    def _flaw(self, touched: Touched | None) -> str | None:
+        """Say what is wrong with this batch's gradients, if anything is."""
+        if not self._checks:
+            return None
+        if touched is None:
+            return flaw_in(self._gradients)
+        return flaw_in(self._gradients, touched.gradients.numpy().reshape(-1))
 
     def pull(self, rows: Tensor) -> None:
         assert self.replica.table is not None
@@ -111,7 +120,6 @@ class PsMember(Member):
     def counted(self) -> Mapping[str, Any]:
         return {
             **self.exchanged(),
-            "refused": self._num_refused,
             "held_s": self._held_ns / 1e9,
             "staleness": {str(key): count for key, count in sorted(self._staleness.items())},
         }
