@@ -8,6 +8,7 @@ from typing import Final
 from paceline.report.causes import cause
 from paceline.report.level import Group, Yardstick, groups_of
 from paceline.report.ranking import Place, Ranking, rank, ties
+from paceline.report.refused import any_refused, refusals
 from paceline.report.sides import Side, reference_of
 
 # Accuracies this close are called alike: half a point.
@@ -48,6 +49,7 @@ def _of_group(ranking: Ranking, *, is_one_of: int) -> list[str]:
         *_best_variants(ranking),
         *_against_one(ranking),
         *_accuracies(finished),
+        *refusals(finished),
     ]
     # A side that stands alone is told by its label.
     is_told = is_one_of == 1 or len(finished) == 1
@@ -207,6 +209,8 @@ def _accuracies(sides: Sequence[Side]) -> list[str]:
 
 def _hint(sides: Sequence[Side]) -> str:
     """Fewer updates for the same rows learn less at one learning rate: say so."""
+    if any_refused(sides):  # that is a cause of its own, and told
+        return ""
     known = [each for each in (side.shown.result.global_steps for side in sides) if each]
     rows = [side.shown.result.samples for side in sides]
     if max(rows) > 1.1 * min(rows):

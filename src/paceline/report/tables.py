@@ -9,6 +9,7 @@ from typing import Any, Final
 from paceline.exhibits import Column, Table, table_of
 from paceline.report.level import Group
 from paceline.report.ranking import speed_up
+from paceline.report.refused import any_refused, refused_share
 from paceline.report.sides import Measure, Side, differing, short
 from paceline.results import Verdict
 from paceline.stored import IN_PART, StoredRun, labels_of
@@ -56,6 +57,7 @@ _MEASURED = (
     Column(name="speed_up", label="speed-up", unit="times", form=".2f"),
     Column(name="final_loss", label="final loss", form=".4f"),
     Column(name="accuracy", label="accuracy", unit="%", form=".2f", scale=100),
+    Column(name="refused", label="refused", unit="% of steps", form=".1f", scale=100),
     Column(name="staleness", label="staleness", form=".2f"),
     Column(name="busiest_bytes", label="busiest node", unit="MB", form=",.1f", scale=MB),
 )
@@ -95,6 +97,7 @@ def _comparison_row(
         "speed_up": speed_up(side, sides),
         "final_loss": side.measure(lambda run: run.result.final_loss),
         "accuracy": side.measure(lambda run: run.result.test_accuracy),
+        "refused": side.measure(refused_share) if any_refused(sides) else None,
         "staleness": side.measure(_staleness),
         "busiest_bytes": side.measure(busiest_bytes),
     }
@@ -116,7 +119,7 @@ def _half_range(measure: Measure | None) -> float | None:
 
 def _is_told(name: str, rows: Sequence[dict[str, Any]]) -> bool:
     """Leave out a column of which nothing is known, but for those that everybody looks for."""
-    optional = {"staleness", "busiest_bytes", "verdict", "speed_up", "accuracy"}
+    optional = {"refused", "staleness", "busiest_bytes", "verdict", "speed_up", "accuracy"}
     return name not in optional or any(row.get(name) not in {None, ""} for row in rows)
 
 
