@@ -82,6 +82,7 @@ def made(
         "samples_per_s": rows / seconds,
         "final_loss": 0.5,
         "test_accuracy": accuracy,
+        "test_metrics": {} if accuracy is None else {"accuracy": accuracy},
         "nodes": tuple(
             NodeUsage(name=f"node{index}", seats=(f"worker{index}",)) for index in range(num_nodes)
         ),

@@ -287,8 +287,19 @@ def test_wrong_specs_start_and_leave_nothing(tmp_path):
 
 
 class FailsToEvaluate(SlowToEvaluate):
+    most_rows: int = 100
+
     def metrics(self, model, batch):
-        raise ValueError("no metrics today")
+        if len(batch[0]) > self.most_rows:
+            raise ValueError("no metrics today")
+        return super().metrics(model, batch)
+
+
+def test_a_metric_that_always_fails_is_told_before_training(tmp_path):
+    spec = paceline.RunSpec(workload=FailsToEvaluate(most_rows=0), cluster=Inline(), steps=5)
+    with pytest.raises(SeatFailed, match="no metrics today") as caught:
+        paceline.run(spec, out=tmp_path)
+    assert caught.value.result.worker_steps == 0
 
 
 def test_a_metric_that_fails_does_not_cost_the_model(tmp_path):
@@ -383,14 +394,13 @@ class WithoutAccuracy(SlowToEvaluate):
         return {"loss": self.loss(model, batch)}
 
 
-def test_a_target_that_is_never_measured_is_said_so(tmp_path):
+def test_a_target_that_is_never_measured_is_an_error_before_training(tmp_path):
     spec = paceline.RunSpec(
         workload=WithoutAccuracy(), cluster=Inline(), steps=10, target_accuracy=0.5
     )
-    result = paceline.run(spec, out=tmp_path)
-    assert result.warnings == (
-        "target_accuracy is given, but the workload's metrics have no accuracy",
-    )
+    with pytest.raises(SeatFailed, match=r"accuracy>=0.5.*\(choices: loss\)") as failure:
+        paceline.run(spec, out=tmp_path)
+    assert failure.value.result.worker_steps == 0
 
 
 def test_a_reached_target_is_evaluated_once(tmp_path):

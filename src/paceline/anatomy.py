@@ -21,6 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 from torch.utils.flop_counter import flop_registry
 
+from paceline.answers import model_of
 from paceline.rows import Rows
 from paceline.workloads.base import Workload
 
@@ -83,7 +84,7 @@ def examine(workload: Workload) -> Anatomy:
 def undrawn_model(workload: Workload) -> nn.Module:
     """Make a workload's model without its initial values: whatever the memory holds."""
     with _NoDraws():  # type: ignore[no-untyped-call]
-        return workload.model()
+        return model_of(workload)
 
 
 def dissect(model: nn.Module, loss: Loss, batch: Sequence[Tensor]) -> Anatomy:

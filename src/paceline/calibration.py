@@ -16,6 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from paceline.anatomy import Layer, examine
+from paceline.answers import model_of
 from paceline.compute.rates import LayerTime, Rates
 from paceline.errors import DataError, Problem, SpecError
 from paceline.measure.thread_usage import in_line_s
@@ -41,7 +42,7 @@ def calibrate(spec: RunSpec, repeat: int, progress: Progress) -> Rates:
     if not isinstance(batch, int):
         reason = "the data is not here, so there is no telling how many rows that is"
         raise SpecError([Problem("batch", batch, reason)])
-    replica = Replica(spec.workload.model(), getattr(torch, spec.dtype))
+    replica = Replica(model_of(spec.workload), getattr(torch, spec.dtype))
     if replica.table is not None:
         reason = "what a step costs follows from the rows of its table that a batch touches"
         raise SpecError([Problem("workload", spec.workload.name, reason)])

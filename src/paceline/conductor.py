@@ -21,6 +21,7 @@ from paceline.comm.line import Line, LineClosed, Message
 from paceline.learnt import nothing_learnt
 from paceline.measure.clock import Clock
 from paceline.measure.host import HostUse
+from paceline.metrics import metrics_in
 from paceline.outcome import Outcome
 from paceline.progress import Newest, Phase, Progress, View
 from paceline.runs import RunDir
@@ -176,7 +177,7 @@ class Conductor:
         return self._progress.view(
             phase="stopping" if self._interrupted and self._training else self._phase,
             time_s=self._clock.now_s(),
-            accuracy=evaluations[-1].get("accuracy") if evaluations else None,
+            metrics=metrics_in(evaluations[-1]) if evaluations else {},
             alerts=self._alerts,
             **self._newest.known(),
         )
@@ -322,15 +323,8 @@ class Conductor:
         return int(totals["worker_steps"] if shared is None else shared)
 
     def _target_is_reached(self, metrics: Mapping[str, float]) -> bool:
-        targets = {"accuracy": self._spec.target_accuracy, "loss": self._spec.target_loss}
-        wanted = {name: value for name, value in targets.items() if value is not None}
-        for name in wanted.keys() - metrics.keys():
-            self._warn(f"target_{name} is given, but the workload's metrics have no {name}")
-        reached = {
-            "accuracy": lambda value: metrics.get("accuracy", -math.inf) >= value,
-            "loss": lambda value: metrics.get("loss", math.inf) <= value,
-        }
-        return bool(wanted) and all(reached[name](value) for name, value in wanted.items())
+        targets = self._spec.targets
+        return bool(targets) and all(each.is_met(metrics) for each in targets)
 
     def _resume(self, paused_s: float, *, stop: bool) -> None:
         if not self._training:

@@ -70,7 +70,8 @@ def metric(run: StoredRun, name: str = "accuracy") -> polars.DataFrame:
     rows = run.evaluations
     if name not in rows.columns:
         return polars.DataFrame(schema=dict.fromkeys(("time_s", "progress", name), polars.Float64))
-    return rows.select("time_s", "progress", name).drop_nulls().sort("time_s")
+    known = rows.select("time_s", "progress", col(name).cast(polars.Float64)).drop_nulls()
+    return known.filter(col(name).is_finite()).sort("time_s")
 
 
 def exchanged(run: StoredRun, most_points: int = MOST_POINTS) -> polars.DataFrame:

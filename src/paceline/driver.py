@@ -28,6 +28,7 @@ from paceline.errors import (
     StoreError,
 )
 from paceline.measure.environment import capture, steal_seconds, usable_cores
+from paceline.metrics import better_of, joined
 from paceline.outcome import Outcome
 from paceline.progress import View
 from paceline.results import Facts, Result
@@ -222,8 +223,6 @@ def _facts(spec: RunSpec, order: Order) -> Facts:
         seats.setdefault(seat.node, [])
         if seat.role != "monitor":
             seats[seat.node].append(seat.name)
-    targets = {"accuracy": spec.target_accuracy, "loss": spec.target_loss}
-    wanted = [f"{name} {value:g}" for name, value in targets.items() if value is not None]
     return Facts(
         workload=spec.workload.name,
         strategy=spec.strategy.name,
@@ -232,7 +231,8 @@ def _facts(spec: RunSpec, order: Order) -> Facts:
         num_workers=spec.num_workers,
         batch_size=order.batch,
         seed=spec.seed,
-        target=" and ".join(wanted) or None,
+        target=joined(spec.targets),
+        better=better_of(spec.workload.better),
         seats=seats,
         num_cores=_num_cores(spec, seats),
         tensorboard=spec.record.tensorboard,

@@ -3,6 +3,7 @@
 PacelineError
 ├── SpecError         what was asked for is wrong: every field at once       (exit code 2)
 ├── DataError         a data file is missing, corrupt or of the wrong kind   (exit code 2)
+├── WorkloadError     a method of a workload gave something else than it must (exit code 2)
 ├── NotHere           a run was started from within a seat                   (exit code 2)
 ├── StoreError        a run directory cannot be read or written              (exit code 2)
 ├── WireError         a frame that is not ours
@@ -56,6 +57,15 @@ class DataError(PacelineError):
     """A data set or one of its files cannot be used; the message names the file."""
 
     exit_code = 2
+
+
+class WorkloadError(PacelineError):
+    """A method of the user's own class gave something else than it must."""
+
+    exit_code = 2
+
+    def __init__(self, where: str, expected: str, got: str) -> None:
+        super().__init__(f"{where} must return {expected}; it returned {got}")
 
 
 class NotHere(PacelineError):

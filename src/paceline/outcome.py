@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from paceline.learnt import mean_loss, warnings_of
+from paceline.metrics import metrics_in
 from paceline.node_usage import link_fields, network_fields, node_usage
 from paceline.results import (
     BucketTotals,
@@ -72,7 +73,7 @@ def result_of(
     worker_steps = sum(each.worker_steps for each in workers)
     samples = sum(each.samples for each in workers)
     last = _final_evaluation(outcome, steps)
-    metrics = {key: _finite(value) for key, value in last.items() if key in _metrics(last)}
+    metrics = {key: _finite(value) for key, value in metrics_in(last).items()}
     final_loss = _final_loss(steps, workers, outcome)
     staleness = _staleness(outcome)
     is_replayed = facts.compute == "replayed"
@@ -114,6 +115,7 @@ def result_of(
         test_accuracy=metrics.get("accuracy"),
         test_loss=metrics.get("loss"),
         test_metrics={key: value for key, value in metrics.items() if value is not None},
+        better=facts.better,
         target=facts.target,
         seconds_to_target=outcome.seconds_to_target,
         evaluation_s=outcome.evaluation_s,
@@ -172,10 +174,6 @@ def _skipped_rows(outcome: Outcome) -> int:
 
 def _worker_names(facts: Facts) -> list[str]:
     return [f"worker{index}" for index in range(facts.num_workers)]
-
-
-def _metrics(evaluation: Row) -> set[str]:
-    return set(evaluation) - {"time_s", "progress", "samples"}
 
 
 def _worker_totals(name: str, outcome: Outcome, steps: list[Row]) -> WorkerTotals:

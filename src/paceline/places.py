@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 
 from paceline.anatomy import undrawn_model
+from paceline.answers import model_of
 from paceline.clusters.base import Berth
 from paceline.compute.replay import ReplayedUpdate
 from paceline.finite import Refusals
@@ -45,7 +46,7 @@ def take_place(berth: Berth, spec: RunSpec, profile: Profile | None = None) -> P
 def _replica(spec: RunSpec) -> Replica:
     dtype, whole_table = getattr(torch, spec.dtype), not spec.strategy.moves_rows
     if not spec.is_replayed:
-        return Replica(spec.workload.model(), dtype, whole_table=whole_table)
+        return Replica(model_of(spec.workload), dtype, whole_table=whole_table)
     # Nothing is learnt from them, and drawing the values of a large model takes seconds.
     replica = Replica(undrawn_model(spec.workload), dtype, whole_table=whole_table)
     replica.parameters.zero_()

@@ -33,7 +33,8 @@ class View:
     steps_per_s: float | None
     """Global steps; a run without them: steps of all workers together."""
     loss: float | None
-    accuracy: float | None
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """What the last evaluation gave."""
     nodes: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """The last sample of each node."""
     dilation: float = 1.0
@@ -56,7 +57,6 @@ class View:
             samples=0,
             steps_per_s=None,
             loss=None,
-            accuracy=None,
             note=note,
         )
 

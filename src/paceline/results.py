@@ -10,6 +10,7 @@ from typing import Any, Final, Literal, Self, final
 
 from paceline import schema
 from paceline.errors import StoreError
+from paceline.metrics import Better
 
 Status = Literal["finished", "failed", "interrupted"]
 CountedBy = Literal["qdisc", "transports"]
@@ -232,6 +233,8 @@ class Facts:
     num_cores: dict[str, float]
     """Cores by node."""
     tensorboard: bool
+    better: dict[str, Better] = dataclasses.field(default_factory=dict)
+    """Which way each metric is better, those first by which runs are compared first."""
     flows: list[tuple[str, str, float, str]] | None = None
     """What travels in a step by theory: sender, receiver, share of all parameters, and the worker
     whose steps count. None where there is no closed form."""
@@ -328,7 +331,11 @@ class Result:
     test_accuracy: float | None = None
     test_loss: float | None = None
     test_metrics: dict[str, float] = dataclasses.field(default_factory=dict)
+    better: dict[str, Better] = dataclasses.field(default_factory=dict)
+    """Whether `higher` or `lower` is better of a metric; those first by which runs are compared
+    first. A metric that is missing here is only shown."""
     target: str | None = None
+    """What had to be reached, as in `accuracy>=0.9 and mae<=0.2`."""
     seconds_to_target: float | None = None
     evaluation_s: float | None = None
     startup_s: float | None = None

@@ -9,16 +9,18 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, final
 
 from annotated_types import Ge, Gt, Le
-from pydantic import AllowInfNan
+from pydantic import AllowInfNan, BeforeValidator
 
+from paceline.answers import signature_problems
 from paceline.clusters.base import Cluster, Seat
 from paceline.clusters.local import Local
 from paceline.compute import rates
 from paceline.compute.rates import Rates
 from paceline.description import Count, Description, Positive, build
-from paceline.errors import DataError, Problem, SpecError
+from paceline.errors import DataError, Problem, SpecError, WorkloadError
 from paceline.finite import MOST_REFUSED
 from paceline.measure.environment import usable_cores
+from paceline.metrics import Better, Target, better_of, parse_targets
 from paceline.optim import Optimizer
 from paceline.parts import PARTS, Record, build_part, unnamed, workers_meant
 from paceline.strategies.base import Strategy
@@ -50,6 +52,8 @@ class RunSpec(Description):
     seconds: Positive | None = None
     target_accuracy: Annotated[float, Gt(0), Le(1)] | None = None
     target_loss: Positive | None = None
+    target: Annotated[tuple[Target, ...], BeforeValidator(parse_targets)] = ()
+    """Levels of any metric, such as `mae<=0.2`: a run ends when all of its targets are reached."""
     eval_every: Count | None = None
     eval_samples: Count | None = None
     seed: Annotated[int, Ge(0), Le(2**31 - 1)] = 0
@@ -152,10 +156,19 @@ class RunSpec(Description):
         fair = max(1, int((usable_cores() or 1) // self.num_workers))
         return min(fair, self.workload.most_threads or fair)
 
+    @property
+    def targets(self) -> tuple[Target, ...]:
+        """All that must be reached for a run to end early, whichever field says it."""
+        named: tuple[tuple[str, Better, float | None], ...] = (
+            ("accuracy", "higher", self.target_accuracy),
+            ("loss", "lower", self.target_loss),
+        )
+        short = (Target(*each[:2], each[2]) for each in named if each[2] is not None)
+        return (*short, *self.target)
+
     def evaluate_every(self, order: Order) -> int | None:
         """Every how many steps to evaluate; a target is looked for once an epoch at least."""
-        has_target = self.target_accuracy is not None or self.target_loss is not None
-        return self.eval_every or (order.steps_per_epoch if has_target else None)
+        return self.eval_every or (order.steps_per_epoch if self.targets else None)
 
     def problems(self) -> Iterator[Problem]:
         given = [each for each in LENGTHS if getattr(self, each) is not None]
@@ -171,7 +184,21 @@ class RunSpec(Description):
         if self.strategy.needs_processes and self.cluster.shares_process and self.num_workers > 1:
             reason = f"{self.strategy.name} needs a process for each worker"
             yield Problem("cluster", self.cluster.name, reason, ("local",))
+        yield from signature_problems(self.workload)
+        yield from self._target_problems()
         yield from self._replay_problems() if self.is_replayed else self._real_problems()
+
+    def _target_problems(self) -> Iterator[Problem]:
+        """Say which targets can never be meant; which metrics there are only training tells."""
+        better = better_of(self.workload.better)
+        for target in self.target:
+            wanted = better.get(target.metric, target.better)
+            if wanted != target.better:
+                choice = str(dataclasses.replace(target, better=wanted))
+                reason = f"{target.metric} is better when {wanted}"
+                yield Problem("target", str(target), reason, (choice,))
+            elif target.metric == "accuracy" and not 0 < target.value <= 1:
+                yield Problem("target", str(target), "accuracy is a share, from 0 to 1")
 
     def _real_problems(self) -> Iterator[Problem]:
         if self.device != rates.REAL:
@@ -182,10 +209,10 @@ class RunSpec(Description):
 
     def _replay_problems(self) -> Iterator[Problem]:
         """Say what does not go together with compute that only takes its time."""
-        for each in ("target_accuracy", "target_loss", "eval_every", "eval_samples"):
-            if getattr(self, each) is not None:
+        for each in ("target_accuracy", "target_loss", "target", "eval_every", "eval_samples"):
+            if getattr(self, each) not in {None, ()}:
                 reason = "replayed compute learns nothing: there is no accuracy, and no loss"
-                yield Problem(each, getattr(self, each), reason)
+                yield Problem(each, _as_toml(getattr(self, each)), reason)
         try:
             measured = self.rates().fields
         except SpecError as error:
@@ -219,7 +246,7 @@ class RunSpec(Description):
             if not self.is_replayed:
                 self.workload.verify()
             num_rows = self.num_rows()
-        except DataError:
+        except (DataError, WorkloadError):
             raise
         except Exception as error:
             reason = f"its data cannot be read: {type(error).__name__}: {error}"
@@ -264,14 +291,14 @@ def read_toml(path: Path) -> dict[str, Any]:
 
 
 def _plain(spec: RunSpec) -> dict[str, Any]:
-    """Every field as TOML can hold it; None is left out, its default being None."""
+    """Every field as TOML can hold it; None and no targets are left out: they are defaults."""
     table: dict[str, Any] = {}
     parts: dict[str, Any] = {}
     for key, value in unnamed(spec.table()).items():
         if isinstance(value, Description):
             parts[key] = _as_toml(value)
-        else:
-            table[key] = value
+        elif value != ():
+            table[key] = _as_toml(value)
     parts["record"] = unnamed(parts["record"])
     return table | parts
 
@@ -279,4 +306,6 @@ def _plain(spec: RunSpec) -> dict[str, Any]:
 def _as_toml(value: object) -> Any:
     if isinstance(value, Description):
         return {key: _as_toml(each) for key, each in value.table().items()}
-    return str(value) if isinstance(value, Path) else value
+    if isinstance(value, tuple):
+        return [_as_toml(each) for each in value]
+    return str(value) if isinstance(value, Path | Target) else value

@@ -26,7 +26,7 @@ from paceline.comm.line import SeatLine
 from paceline.compute.base import Compute
 from paceline.compute.real import Real
 from paceline.compute.replay import Replay
-from paceline.errors import Aborted, PeerLost, Problem, SpecError
+from paceline.errors import Aborted, PeerLost, Problem, SpecError, WorkloadError
 from paceline.evaluation import Evaluator
 from paceline.linux import own_pid
 from paceline.measure.clock import Clock, virtual
@@ -38,7 +38,7 @@ from paceline.places import take_place
 from paceline.runs import RunDir, named_beside
 from paceline.spec import RunSpec
 from paceline.strategies.base import Member
-from paceline.workloads.base import Batch, Data, Unread
+from paceline.workloads.base import Batch, Data, Unread, rows_of
 from paceline.workloads.order import Order
 
 NEVER: Final = sys.maxsize
@@ -64,6 +64,10 @@ def main(berth: Berth) -> int:
         with contextlib.suppress(OSError):
             print(f"ended: {error}", file=sys.stderr)  # noqa: T201 - this is the seat's own log
         return 3
+    except (SpecError, WorkloadError) as error:  # it says what to mend; our own lines do not help
+        with contextlib.suppress(Aborted):
+            berth.line.send("failed", error=str(error)[:4000])
+        return 1
     except BaseException as error:  # noqa: BLE001 - whatever it is, the driver must hear of it
         _say_failed(berth.line, error)
         with contextlib.suppress(OSError):  # the log may be what there is no space for
@@ -161,7 +165,7 @@ class Worker:
         self.train_data: Data = (
             Unread(spec.workload, spec.num_rows())
             if spec.is_replayed
-            else spec.workload.data("train", getattr(torch, spec.dtype))
+            else rows_of(spec.workload, "train", getattr(torch, spec.dtype))
         )
         self.order = spec.order_of(len(self.train_data))
         self.limits = Limits.of(spec, self.order)
@@ -176,6 +180,9 @@ class Worker:
         self.compute = self._make_compute()
         evaluates = self.rank == 0 and not spec.is_replayed
         self.evaluator = Evaluator(spec, self.replica, self.member) if evaluates else None
+        if self.evaluator is not None:
+            with _BUILDING:
+                self.evaluator.try_out()
         seat, keep_all = berth.seat.name, spec.record.loss == "all"
         self.recorder = Recorder(
             self.run_dir.seat_records(seat) if spec.record.steps else None,

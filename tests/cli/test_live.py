@@ -66,7 +66,7 @@ def a_quarter_done(**table) -> View:
     fields = {"workload": "resnet50-cifar10", "device": "replay:k80", **table}
     order = Order(num_rows=64, num_workers=1, batch=1, seed=0)
     progress = Progress(RunSpec.from_table(fields), order)
-    known = {"phase": "training", "samples": 0, "loss": None, "accuracy": None}
+    known = {"phase": "training", "samples": 0, "loss": None, "metrics": {}}
     progress.view(time_s=5.0, worker_steps=5, global_steps=5, **known)
     return progress.view(time_s=10.0, worker_steps=10, global_steps=10, **known)
 

@@ -184,7 +184,7 @@ class TestWhy:
         assert clause in sentences
 
     def test_who_moves_as_many_rows_but_learns_less_is_not_held_up(self, tmp_path):
-        t = {"target": "accuracy 0.85"}
+        t = {"target": "accuracy>=0.85"}
         sentences = conclude(
             sides_of(
                 [

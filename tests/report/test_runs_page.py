@@ -10,7 +10,10 @@ from paceline.report.html import html
 from tests import vega_lite
 from tests.made_runs import made, stale
 
-ALWAYS = ["loss-time", "loss-samples", "loss-steps", "accuracy-time", "steps-per-second"]
+ALWAYS = [
+    *("loss-time", "loss-samples", "loss-steps", "accuracy-time", "test-loss-time"),
+    "steps-per-second",
+]
 
 
 def page(*runs):

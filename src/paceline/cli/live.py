@@ -18,6 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from paceline.cli.tables import rate, short, wide_console, with_origin
+from paceline.metrics import in_order, written
 from paceline.results import label
 
 if TYPE_CHECKING:
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 _LINE_EVERY_S: Final = 5.0
 _BAR_WIDTH: Final = 24
 _NODE_BAR_WIDTH: Final = 10
+# More metrics than this do not fit into a line.
+_METRICS_SHOWN: Final = 3
 
 
 @contextlib.contextmanager
@@ -116,8 +119,8 @@ def headline(view: View) -> str:
         parts.append(f"{rate(view.steps_per_s)} steps/{second}")
     if view.loss is not None:
         parts.append(f"loss {view.loss:.4f}")
-    if view.accuracy is not None:
-        parts.append(f"accuracy {100 * view.accuracy:.2f} %")
+    tested = [name for name in in_order(view.metrics) if name != "loss"]
+    parts += [f"{name} {written(name, view.metrics[name])}" for name in tested[:_METRICS_SHOWN]]
     if view.phase == "training" and view.left_s is not None:
         parts.append(f"{view.left_s:.0f} s left")
     return " · ".join(parts)

@@ -144,6 +144,14 @@ def spec_options(  # noqa: PLR0917 - each is an option on the command line
         float | None, typer.Option(help="Stop at this test accuracy, 0 to 1.")
     ] = None,
     target_loss: Annotated[float | None, typer.Option(help="Stop at this test loss.")] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="NAME>=X|NAME<=X",
+            help="Stop when any metric of the workload reaches a level, such as 'mae<=0.2'; "
+            "several must all be reached.",
+        ),
+    ] = None,
     eval_every: Annotated[
         int | None,
         typer.Option(
@@ -182,6 +190,7 @@ def spec_options(  # noqa: PLR0917 - each is an option on the command line
         "seconds": seconds,
         "target_accuracy": target_accuracy,
         "target_loss": target_loss,
+        "target": target or None,
         "eval_every": eval_every,
         "eval_samples": eval_samples,
         "strategy.name": strategy,

@@ -142,9 +142,11 @@ def _print_evaluations(run: RunDir) -> None:
 
 
 def _evaluated(value: float | None) -> str:
+    from paceline.metrics import form_of
+
     if value is None:
         return "-"
-    return f"{value:,}" if isinstance(value, int) else f"{value:.4f}"
+    return f"{value:,}" if isinstance(value, int) else format(value, form_of([value]))
 
 
 def result_of(run: RunDir) -> Result | str | None:

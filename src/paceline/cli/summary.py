@@ -3,15 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
 
 from rich.markup import escape
 
 from paceline.cli.tables import pairs, plain_table, rate, short, wide_console, with_origin
+from paceline.metrics import in_order, written
 
 if TYPE_CHECKING:
     from paceline.cli.layout import Grid
     from paceline.results import NodeUsage, Result, ServerTotals, WorkerTotals
+
+
+_IN_WORDS: Final[dict[str, tuple[str, Callable[[str, float], str]]]] = {
+    "larger_class": ("the larger class alone", lambda _, share: percent(share)),
+    "top5": ("among the first five", lambda _, share: percent(share)),
+    "auc": ("AUC", written),
+}
+"""Metrics of our own workloads, as they are said."""
 
 
 def print_result(result: Result) -> None:
@@ -48,8 +58,9 @@ def _outcome(result: Result) -> Grid:
         table.add_row("trained", _trained(result))
     if result.final_loss is not None:
         table.add_row("training loss", f"{result.final_loss:.4f}  (mean of the last tenth)")
-    if result.test_accuracy is not None:
-        table.add_row("test accuracy", _tested(result, result.test_accuracy))
+    if result.test_metrics:
+        first, *_ = in_order(result.test_metrics)
+        table.add_row(f"test {escape(first)}", _tested(result))
     if result.target:
         reached = result.seconds_to_target
         when = "not reached" if reached is None else f"reached after {reached:.2f} s"
@@ -63,18 +74,14 @@ def _computed(result: Result) -> str:
     return f"[bold]{escape(result.label)}[/]{limited}; replayed: no loss, no accuracy"
 
 
-def _tested(result: Result, accuracy: float) -> str:
-    """The final parameters on the test rows."""
+def _tested(result: Result) -> str:
+    """The final parameters on the test rows: every metric, the first of them by the row's label."""
     metrics = result.test_metrics
-    parts = [f"[bold]{percent(accuracy)}[/]"]
-    if "larger_class" in metrics:
-        parts.append(f"the larger class alone {percent(metrics['larger_class'])}")
-    if "top5" in metrics:
-        parts.append(f"among the first five {percent(metrics['top5'])}")
-    if result.test_loss is not None:
-        parts.append(f"loss {result.test_loss:.4f}")
-    if "auc" in metrics:
-        parts.append(f"AUC {metrics['auc']:.4f}")
+    first, *others = in_order(metrics)
+    parts = [f"[bold]{written(first, metrics[first])}[/]"]
+    for name in others:
+        words, form = _IN_WORDS.get(name, (escape(name), written))
+        parts.append(f"{words} {form(name, metrics[name])}")
     if result.buffers_of and result.num_workers > 1:
         parts.append(f"with the batch statistics of {escape(result.buffers_of)}")
     return ", ".join(parts)

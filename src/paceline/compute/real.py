@@ -7,6 +7,7 @@ from typing import final
 
 from torch import Tensor, nn
 
+from paceline.answers import check_loss
 from paceline.compute.base import Compute
 from paceline.replica import Replica
 
@@ -48,6 +49,8 @@ class Real(Compute):
         if known is not None:
             return known
         loss = self._loss(self._model, batch)
+        if self._unchecked:
+            check_loss(loss, f"{getattr(self._loss, '__qualname__', 'loss')}(model, batch)")
         loss.backward()  # type: ignore[no-untyped-call]
         if self._unchecked:
             self._check_gradients()

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from paceline.errors import StoreError
+from paceline.metrics import metrics_in
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 Row = dict[str, Any]
@@ -73,14 +74,9 @@ def _node_points(rows: list[Row]) -> Iterable[Point]:
 
 def _evaluation_points(rows: list[Row]) -> Iterable[Point]:
     for row in rows:
-        for key, value in row.items():
-            if key not in {"time_s", "progress", "samples"}:
-                yield (
-                    key if key == "accuracy" else f"test/{key}",
-                    value,
-                    row["progress"],
-                    row["time_s"],
-                )
+        for key, value in metrics_in(row).items():
+            tag = key if key == "accuracy" else f"test/{key}"
+            yield tag, value, row["progress"], row["time_s"]
 
 
 def _write_graph(folder: Path, rows: Sequence[Row]) -> None:

@@ -11,7 +11,9 @@ import polars
 
 from paceline import curves, drawing
 from paceline.exhibits import Column, Figure, Table, table_of
+from paceline.metrics import in_order, metrics_in
 from paceline.report.level import Group
+from paceline.report.metric_columns import metric_columns
 from paceline.report.ranking import speed_up
 from paceline.report.sides import Side
 from paceline.report.tables import NODE, SIDE, spread_of
@@ -26,6 +28,8 @@ TIME: Final = Column(name="time_s", label="training time", unit="s", form=".2f")
 # More points than this in a figure take long to draw and show nothing more.
 _ALL_POINTS: Final = 2400
 _FEWEST_POINTS: Final = 60
+# A metric for each of a thousand classes would make a page that nobody reads.
+_MOST_METRICS: Final = 12
 # A fixed order and colours that colour-blind readers can tell apart.
 _PARTS: Final = {
     "load_s": ("load", "#ddcc77"),
@@ -80,15 +84,27 @@ class Gallery:
             draw=partial(drawing.lines, x=axis, y=smooth, faint=raw),
         )
 
-    def accuracy(self) -> Figure | None:
-        """Accuracy on the test rows against time."""
-        value = Column(name="accuracy", label="test accuracy", unit="%", form=".2f", scale=100)
+    def metrics(self) -> list[Figure]:
+        """Each metric on the test rows against time."""
+        runs = [side.shown for side in self.sides]
+        names = in_order(name for run in runs for name in metrics_in(run.evaluations.schema))
+        frames = {
+            name: self._joined(partial(curves.metric, name=name)) for name in names[:_MOST_METRICS]
+        }
+        columns = metric_columns({name: frame[name].to_list() for name, frame in frames.items()})
+        found = [self._metric(name, columns[name], frame) for name, frame in frames.items()]
+        return [figure for figure in found if figure]
+
+    def _metric(self, metric: str, column: Column, frame: polars.DataFrame) -> Figure | None:
+        value = replace(column, label=f"test {metric}")
         progress = Column(name="progress", label="updates", form=",.0f")
+        title = metric if column.label == metric else column.label
         return self._figure(
-            name="accuracy-time",
-            title="Accuracy against time",
-            caption="Accuracy on the test rows. Evaluations do not count as training time.",
-            frame=self._joined(curves.metric),
+            name=f"{value.name.replace('_', '-')}-time",
+            title=f"{title[:1].upper()}{title[1:]} against time",
+            caption=f"{title[:1].upper()}{title[1:]} on the test rows. Evaluations do not count "
+            "as training time.",
+            frame=frame.rename({metric: value.name}),
             columns=(SIDE, TIME, progress, value),
             draw=partial(drawing.lines, x=TIME, y=value),
         )

@@ -33,7 +33,7 @@ def page_of(
     sections = (
         Section(title="Results", items=(tables.comparison(sides, groups, labels),)),
         _section("How these runs were made", notes, *beside),
-        _section("Learning", (), *gallery.loss(), gallery.accuracy()),
+        _section("Learning", (), *gallery.loss(), *gallery.metrics()),
         _section("Speed", (), gallery.speed(), gallery.speed_up(), *gallery.times()),
         _nodes(sides, gallery),
         _section("Where the time goes", (), gallery.staleness(), gallery.parts()),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
 from paceline.exhibits import Column, Table, table_of
 from paceline.report.level import Group
+from paceline.report.metric_columns import tested_columns, tested_value
 from paceline.report.ranking import speed_up
 from paceline.report.refused import any_refused, refused_share
 from paceline.report.sides import Measure, Side, differing, short
@@ -24,11 +26,15 @@ def comparison(
 ) -> Table:
     """One row a side: how long, how fast, how well, at what cost."""
     times = _time_columns(groups)
-    rows = [_comparison_row(side, sides, groups, times) for side in sides]
+    tested = tested_columns(sides)
+    rows = [_comparison_row(side, sides, groups, times, tested) for side in sides]
     columns = [
         SIDE,
         Column(name="workers", label="workers", form=","),
-        *(_repeated(_fine_enough(each, rows)) for each in (*times, *_MEASURED)),
+        *(
+            _repeated(_fine_enough(each, rows))
+            for each in (*times, *_MEASURED, *tested.values(), *_COSTS)
+        ),
         Column(name="verdict", label="verdict"),
         Column(name="runs", label="runs"),
         Column(name="label", label="how computed"),
@@ -56,7 +62,8 @@ _MEASURED = (
     *_RATES,
     Column(name="speed_up", label="speed-up", unit="times", form=".2f"),
     Column(name="final_loss", label="final loss", form=".4f"),
-    Column(name="accuracy", label="accuracy", unit="%", form=".2f", scale=100),
+)
+_COSTS = (
     Column(name="refused", label="refused", unit="% of steps", form=".1f", scale=100),
     Column(name="staleness", label="staleness", form=".2f"),
     Column(name="busiest_bytes", label="busiest node", unit="MB", form=",.1f", scale=MB),
@@ -66,7 +73,7 @@ _MEASURED = (
 def _time_columns(groups: Sequence[Group]) -> list[Column]:
     """One column for each level to which some sides are timed."""
     sticks = [group.stick for group in groups]
-    words = dict.fromkeys(each.words for each in sticks if each.kind in {"target", "accuracy"})
+    words = dict.fromkeys(each.words for each in sticks if each.kind in {"target", "level"})
     return [
         Column(name=f"time_{number}_s" if number else "time_s", label=each, unit="s", form=".2f")
         for number, each in enumerate(words)
@@ -86,7 +93,11 @@ def _repeated(column: Column) -> Column:
 
 
 def _comparison_row(
-    side: Side, sides: Sequence[Side], groups: Sequence[Group], times: Sequence[Column]
+    side: Side,
+    sides: Sequence[Side],
+    groups: Sequence[Group],
+    times: Sequence[Column],
+    tested: Mapping[str, Column],
 ) -> dict[str, Any]:
     (stick,) = (group.stick for group in groups if side in group.sides)
     measured = {
@@ -96,7 +107,10 @@ def _comparison_row(
         "samples_per_s": side.measure(lambda run: run.result.samples_per_s),
         "speed_up": speed_up(side, sides),
         "final_loss": side.measure(lambda run: run.result.final_loss),
-        "accuracy": side.measure(lambda run: run.result.test_accuracy),
+        **{
+            column.name: side.measure(partial(tested_value, metric=metric))
+            for metric, column in tested.items()
+        },
         "refused": side.measure(refused_share) if any_refused(sides) else None,
         "staleness": side.measure(_staleness),
         "busiest_bytes": side.measure(busiest_bytes),
@@ -119,7 +133,7 @@ def _half_range(measure: Measure | None) -> float | None:
 
 def _is_told(name: str, rows: Sequence[dict[str, Any]]) -> bool:
     """Leave out a column of which nothing is known, but for those that everybody looks for."""
-    optional = {"refused", "staleness", "busiest_bytes", "verdict", "speed_up", "accuracy"}
+    optional = {"refused", "staleness", "busiest_bytes", "verdict", "speed_up"}
     return name not in optional or any(row.get(name) not in {None, ""} for row in rows)
 
 
@@ -199,6 +213,7 @@ def _verdict_row(label: str, verdict: Verdict) -> dict[str, Any]:
 
 def every_run(sides: Sequence[Side]) -> Table:
     """Every run that went into the report, by its folder's name."""
+    tested = tested_columns(sides)
     rows = [
         {
             "run": run.name,
@@ -208,7 +223,7 @@ def every_run(sides: Sequence[Side]) -> Table:
             "train_s": run.result.train_s,
             "samples_per_s": run.result.samples_per_s,
             "final_loss": run.result.final_loss,
-            "accuracy": run.result.test_accuracy,
+            **{each.name: tested_value(run, metric) for metric, each in tested.items()},
             "seed": run.result.seed,
             "startup_s": run.result.startup_s,
             "steal_s": run.result.steal_s,
@@ -225,7 +240,7 @@ def every_run(sides: Sequence[Side]) -> Table:
         Column(name="train_s", label="training", unit="s", form=".3f"),
         Column(name="samples_per_s", label="rows/s", form=",.0f"),
         Column(name="final_loss", label="final loss", form=".4f"),
-        Column(name="accuracy", label="accuracy", unit="%", form=".2f", scale=100),
+        *tested.values(),
         Column(name="seed", label="seed", form="d"),
         Column(name="startup_s", label="start-up", unit="s", form=".2f"),
         Column(name="steal_s", label="stolen", unit="s", form=".2f"),

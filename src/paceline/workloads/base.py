@@ -8,7 +8,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
 
+from paceline.answers import call, expect, shown
 from paceline.description import Description
+from paceline.metrics import Better
 from paceline.optim import Optimizer, Sgd
 from paceline.workloads.data.sources.base import Progress
 from paceline.workloads.order import Order
@@ -67,6 +69,7 @@ class Tensors(Data):
     """Whole columns in memory; a batch is the same rows of each."""
 
     def __init__(self, *columns: Tensor, origin: str = "") -> None:
+        _check_columns(columns)
         self.columns = columns
         self.origin = origin
 
@@ -75,6 +78,18 @@ class Tensors(Data):
 
     def take(self, rows: Tensor) -> Batch:
         return [column.index_select(0, rows) for column in self.columns]
+
+
+def _check_columns(columns: Sequence[object]) -> None:
+    """Whole columns have as many rows each; anything else would fail at some batch, or never."""
+    import torch
+
+    lengths = {
+        len(each) if isinstance(each, torch.Tensor) and each.dim() else None for each in columns
+    }
+    if None in lengths or len(lengths) != 1:
+        got = ", ".join(map(shown, columns)) or "nothing"
+        raise TypeError(f"Tensors takes tensors with the same number of rows; got {got}")
 
 
 @final
@@ -111,6 +126,9 @@ class Workload(Description, ABC):
     default_batch: ClassVar[int] = 64
     most_threads: ClassVar[int | None] = None
     """How many threads the arithmetic gains from; None: as many as there are cores."""
+    better: ClassVar[Mapping[str, Better]] = {}
+    """Whether `higher` or `lower` is better of a metric of its own. Runs without accuracy are
+    compared by the time to a level of the first one."""
 
     @property
     def test_batch(self) -> int:
@@ -141,7 +159,7 @@ class Workload(Description, ABC):
         return None
 
     def metrics(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
-        """Compute means over a test batch; `accuracy` is the one that targets refer to.
+        """Compute means over a test batch, by any names; each can be a target.
 
         What has a value for each row is not a metric, but given to `joined_metrics` when all
         batches are through.
@@ -167,7 +185,8 @@ class Workload(Description, ABC):
         """Give a batch of one row, right in its shapes; override to do so without the data."""
         import torch
 
-        return self.data("train", torch.float32).take(torch.zeros(1, dtype=torch.int64))
+        rows = rows_of(self, "train", torch.float32)
+        return rows.take(torch.zeros(1, dtype=torch.int64))
 
     def supply(self) -> Supply:
         """Say where the data stands, at a glance; reads none of it."""
@@ -180,4 +199,11 @@ class Workload(Description, ABC):
         """Count the training rows; override where that is cheaper than reading them."""
         import torch
 
-        return len(self.data("train", torch.float32))
+        return len(rows_of(self, "train", torch.float32))
+
+
+def rows_of(workload: Workload, split: Split, dtype: torch.dtype) -> Data:
+    """Read the rows of a split; raises `WorkloadError` where a workload gives something else."""
+    expected = "a paceline.Data, such as paceline.Tensors(inputs, classes)"
+    where = call(workload, f"data({split!r}, dtype)")
+    return expect(Data, workload.data(split, dtype), where, expected)  # type: ignore[type-abstract]

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Annotated, Final
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 from annotated_types import Ge
 
+from paceline.metrics import Better
 from paceline.workloads.base import Batch, Workload
 
 if TYPE_CHECKING:
@@ -18,6 +20,8 @@ _TEST_PIXELS: Final = 500 * 32 * 32
 
 class ImageWorkload(Workload, ABC):
     """Pictures in classes: a network, accuracy, and whether the class is among the first five."""
+
+    better: ClassVar[Mapping[str, Better]] = {"top5": "higher"}
 
     image_size: Annotated[int, Ge(32)] = 32
     """Pixels on a side, as the network sees them; pictures of another size are resized."""
