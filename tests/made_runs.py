@@ -43,9 +43,16 @@ def made(
     more: str = "",
     workload: str = "logistic-mnist",
     fields_of_workload: str = "",
+    metrics: dict[str, tuple[float, float]] | None = None,
     **fields,
 ) -> StoredRun:
-    """Write a run that took so many seconds, and read it back as a report does."""
+    """Write a run that took so many seconds, and read it back as a report does.
+
+    `metrics` go evenly from their first value to their last, in the place of accuracy and loss.
+    """
+    if metrics is None and accuracy is not None:
+        metrics = {"accuracy": (accuracy / 10, accuracy), "loss": (1.0, 1.0)}
+    metrics = metrics or {}
     number = len(list(folder.iterdir())) if folder.exists() else 0
     run = RunDir(folder / f"20261116-0000{number:02}-logistic-mnist-{strategy}-{number:06x}")
     run.path.mkdir(parents=True)
@@ -81,8 +88,8 @@ def made(
         "worker_steps_per_s": steps * num_workers / seconds,
         "samples_per_s": rows / seconds,
         "final_loss": 0.5,
-        "test_accuracy": accuracy,
-        "test_metrics": {} if accuracy is None else {"accuracy": accuracy},
+        "test_accuracy": metrics.get("accuracy", (None, None))[1],
+        "test_metrics": {name: last for name, (_, last) in metrics.items()},
         "nodes": tuple(
             NodeUsage(name=f"node{index}", seats=(f"worker{index}",)) for index in range(num_nodes)
         ),
@@ -92,8 +99,8 @@ def made(
     if num_rows:
         _write_rows(run, result, num_rows)
         _write_nodes(run, seconds, num_nodes)
-    if accuracy is not None:
-        _write_evaluations(run, steps, seconds, accuracy)
+    if metrics:
+        _write_evaluations(run, steps, seconds, metrics)
     run.result.write_text(json.dumps(result.table()))
     return StoredRun.read(run)
 
@@ -173,14 +180,18 @@ def _write_nodes(run: RunDir, seconds: float, nodes: int) -> None:
     polars.DataFrame(frame, infer_schema_length=None).write_parquet(run.nodes)
 
 
-def _write_evaluations(run: RunDir, steps: int, seconds: float, accuracy: float) -> None:
-    """Accuracy rises in equal steps to its end."""
+def _write_evaluations(
+    run: RunDir, steps: int, seconds: float, metrics: dict[str, tuple[float, float]]
+) -> None:
+    """Ten evaluations, the last of them at the end."""
     frame = [
         {
             "time_s": seconds * part / 10,
             "progress": steps * part // 10,
-            "accuracy": accuracy * part / 10,
-            "loss": 1.0,
+            **{
+                name: first + (last - first) * (part - 1) / 9
+                for name, (first, last) in metrics.items()
+            },
         }
         for part in range(1, 11)
     ]

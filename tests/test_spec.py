@@ -13,6 +13,7 @@ from paceline.clusters import CLUSTERS
 from paceline.clusters.inline import Inline
 from paceline.clusters.local import Local
 from paceline.errors import DataError, Problem, SpecError
+from paceline.metrics import Target
 from paceline.optim import Adagrad, Adam, AdamW, Optimizer, Sgd
 from paceline.parts import Record
 from paceline.schedules import SCHEDULES, Constant, Cosine, Step
@@ -164,6 +165,9 @@ def test_a_record_that_is_no_table_is_told(value: object):
         ("seed", 2**31),
         ("target_accuracy", 1.1),
         ("target_loss", 0),
+        ("target", "mae<0.2"),
+        ("target", 0.2),
+        ("target", ["mae<=0.2", 3]),
         ("seconds", float("inf")),
         ("steps", 1.5),
         ("threads", 0),
@@ -172,6 +176,31 @@ def test_a_record_that_is_no_table_is_told(value: object):
 def test_a_value_out_of_its_range_is_told(field: str, value: object):
     found = problems_of({"workload": "synthetic", field: value})
     assert found[field].value == value
+
+
+class TestTargets:
+    def test_all_that_are_given_are_one_list(self):
+        asked = {"target_accuracy": 0.9, "target_loss": 0.5, "target": ["top5>=0.99"]}
+        spec = RunSpec.from_table({"workload": "resnet20-cifar10", **asked})
+        assert list(map(str, spec.targets)) == ["accuracy>=0.9", "loss<=0.5", "top5>=0.99"]
+
+    def test_one_needs_no_list(self):
+        spec = RunSpec.from_table({"workload": "synthetic", "target": "mae <= 0.2"})
+        assert spec.target == (Target("mae", "lower", 0.2),)
+        assert 'target = [\n    "mae<=0.2",\n]' in spec.toml()
+        assert "target" not in RunSpec.from_table({"workload": "synthetic"}).toml()
+
+    @pytest.mark.parametrize(
+        ("target", "reason", "choices"),
+        [
+            ("accuracy<=0.9", "accuracy is better when higher", ("accuracy>=0.9",)),
+            ("top5<=0.9", "top5 is better when higher", ("top5>=0.9",)),
+            ("accuracy>=90", "accuracy is a share, from 0 to 1", ()),
+        ],
+    )
+    def test_what_cannot_be_meant_is_told(self, target: str, reason: str, choices: tuple[str]):
+        problem = problems_of({"workload": "resnet20-cifar10", "target": target})["target"]
+        assert (problem.value, problem.reason, problem.choices) == (target, reason, choices)
 
 
 def test_two_lengths_are_one_too_many():
@@ -367,6 +396,9 @@ lengths = st.one_of(
             "batch": counts | st.just("all"),
             "target_accuracy": st.floats(0, 1, exclude_min=True),
             "target_loss": positive,
+            "target": st.lists(
+                st.builds(Target, st.just("mae"), st.sampled_from(["higher", "lower"]), positive)
+            ).map(tuple),
             "eval_every": counts,
             "eval_samples": counts,
             "seed": st.integers(0, 2**31 - 1),

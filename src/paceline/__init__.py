@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from paceline.clusters.zygote import Zygote
     from paceline.driver import run
     from paceline.errors import PacelineError
+    from paceline.metrics import Better, Target
     from paceline.parts import Record
     from paceline.results import Result
     from paceline.spec import RunSpec
@@ -27,6 +28,8 @@ _HOMES = {
     "run": "paceline.driver",
     "PacelineError": "paceline.errors",
     "Result": "paceline.results",
+    "Better": "paceline.metrics",
+    "Target": "paceline.metrics",
     "Record": "paceline.parts",
     "RunSpec": "paceline.spec",
     "Member": "paceline.strategies.base",
@@ -41,6 +44,7 @@ _HOMES = {
 
 __all__ = [
     "Batch",
+    "Better",
     "Data",
     "Member",
     "PacelineError",
@@ -49,6 +53,7 @@ __all__ = [
     "Result",
     "RunSpec",
     "Strategy",
+    "Target",
     "Tensors",
     "Workload",
     "Zygote",

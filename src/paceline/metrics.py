@@ -91,11 +91,10 @@ class Target:
 
 def parse_targets(given: object) -> object:
     """Turn what a spec holds into targets: one text or several, or targets made in Python."""
-    if isinstance(given, str | Target):
-        given = [given]
-    if not isinstance(given, Sequence):
-        return given  # the type check says what it should have been
-    return tuple(Target.parse(each) if isinstance(each, str) else each for each in given)
+    each = [given] if isinstance(given, str | Target) else given
+    if not isinstance(each, Sequence) or not all(isinstance(one, str | Target) for one in each):
+        raise ValueError(_FORM)
+    return tuple(Target.parse(one) if isinstance(one, str) else one for one in each)
 
 
 def joined(targets: Iterable[Target]) -> str | None:

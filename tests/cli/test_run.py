@@ -6,6 +6,7 @@ import signal
 import pytest
 
 from tests.commands import QUICK, last_json, paceline, start
+from tests.paths import EXAMPLES
 
 KEYS = [
     "run",
@@ -66,6 +67,23 @@ def test_a_person_reads_the_outcome_and_where_it_is_kept(folder):
     assert "test accuracy" in text
     assert "steps/s" in text
     assert last_json(folder[1])["run"] in text
+
+
+def test_metrics_of_ones_own_are_printed_and_end_the_run(tmp_path):
+    workload = f"{EXAMPLES / 'own_metrics.py'}:Line"
+    options = ("--target", "mae<=0.5", "--target", "r2>=0.5", "--eval-every", 10, "--epochs", 50)
+    done = paceline("run", workload, *options, "--json", cwd=tmp_path)
+    result = last_json(done)
+    assert result["target"] == "mae<=0.5 and r2>=0.5"
+    assert result["seconds_to_target"] is not None
+    assert result["test_metrics"]["mae"] <= 0.5
+    assert result["global_steps"] < 50 * 31
+    mae, r2 = (f"{result['test_metrics'][name]:.4f}" for name in ("mae", "r2"))
+    assert f"{mae}, r2 {r2}, loss" in done.stdout
+    assert f"mae {mae} · r2 {r2}" in done.stderr
+    shown = paceline("show", "last", cwd=tmp_path)
+    assert f"{mae}, r2 {r2}, loss" in shown.stdout
+    assert ["time_s", "progress", "mae", "r2", "loss"] in map(str.split, shown.stdout.splitlines())
 
 
 def test_progress_goes_to_standard_error_as_plain_lines_in_a_pipe(folder):

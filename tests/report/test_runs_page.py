@@ -213,3 +213,27 @@ def test_a_page_escapes_what_it_is_given(tmp_path):
     assert "<script>alert" not in text
     assert "<title>a &lt; b</title>" in text
     assert text.count("</script>") == 2
+
+
+def test_every_metric_has_a_column_and_a_curve(tmp_path):
+    metrics = {
+        "mae": (1.0, 0.25),
+        "Val/Acc @1": (0.1, 0.5),
+        "val acc 1": (5.0, 7.0),
+        "loss": (2, 1),
+    }
+    shown = page(*(made(tmp_path, each, metrics=metrics) for each in ("ring", "ps-sync")))
+    (table,) = (each for each in shown.tables if each.name == "comparison")
+    headers = [each.header for each in table.columns]
+    assert headers[headers.index("mae") :][:4] == ["mae", "Val/Acc @1", "val acc 1", "test loss"]
+    (row, _) = table.cells()
+    told = dict(zip(headers, row, strict=True))
+    assert [told[each] for each in metrics if each != "loss"] == ["0.2500", "0.5000", "7.0000"]
+    assert told["test loss"] == "1.0000"
+    curves = {each.name: each for each in shown.figures if each.name.endswith("-time")}
+    assert list(curves)[-4:] == [
+        *("test-mae-time", "test-val-acc-1-time", "test-val-acc-1-2-time", "test-loss-time")
+    ]
+    assert curves["test-mae-time"].title == "Mae against time"
+    assert curves["test-val-acc-1-2-time"].table.frame["test_val_acc_1_2"].max() == 7.0
+    assert curves["test-val-acc-1-time"].spec()
