@@ -116,7 +116,7 @@ class _Stopwatch:
         self.names = computed or [layer.name for layer in layers]
         self._loss = spec.workload.loss
         self._replica = replica
-        self._batch = _made_up(spec.workload.example(), batch, replica.parameters.dtype)
+        self._batch = made_up(spec.workload.example(), batch, replica.parameters.dtype)
         self._update = Update(spec.optimizer, replica.parameters)
         self._forward_ends: dict[int, float] = {}
         self._backward_ends: dict[int, float] = {}
@@ -195,7 +195,7 @@ def _rounded(seconds: float) -> float:
     return round(seconds, _DIGITS)
 
 
-def _made_up(example: Sequence[Tensor], batch: int, dtype: torch.dtype) -> list[Tensor]:
+def made_up(example: Sequence[Tensor], batch: int, dtype: torch.dtype) -> list[Tensor]:
     """Make a batch of the example's shape: real numbers at random, others as they are."""
     columns = [each.expand(batch, *each.shape[1:]) for each in example]
     return [

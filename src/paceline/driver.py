@@ -36,6 +36,7 @@ from paceline.runs import RunDir, create_run
 from paceline.sealing import seal
 from paceline.spec import RunSpec
 from paceline.stopping import StopRequests
+from paceline.threads import Threads, decide, must_be_measured
 from paceline.workloads.order import Order
 
 Watch = Callable[[View], None]
@@ -60,13 +61,17 @@ def run(
     began_s, stolen_s = time.monotonic(), steal_seconds()
     _refuse_in_a_seat()
     spec = spec.checked()
+    if zygote is None and must_be_measured([spec]):
+        with Zygote() as own:  # for the trial and the run
+            return run(spec, out=out, watch=watch, zygote=own)
     _check_sources(spec)
     watch = watch or (lambda _: None)
     if not spec.is_replayed:
         _prepare(spec, watch)
     order = spec.check_data()
     spec.cluster.verify()
-    facts = _facts(spec, order)
+    spec, threads = _with_threads(spec, watch, zygote)
+    facts = dataclasses.replace(_facts(spec, order), threads_why=threads.why)
     run_dir = create_run(
         Path(out),
         f"{_short(spec.workload.name)}-{_short(spec.strategy.name)}",
@@ -97,6 +102,16 @@ def run(
         failure.result = result
         raise failure
     return result
+
+
+def _with_threads(spec: RunSpec, watch: Watch, zygote: Zygote | None) -> tuple[RunSpec, Threads]:
+    """Decide how many threads a worker has; what was measured is kept, so that the run repeats."""
+    if must_be_measured([spec]):
+        watch(View.preparing("measuring how many threads are best", 0, 1))
+    threads = decide([spec], zygote)
+    if threads.is_measured:
+        spec = dataclasses.replace(spec, threads=threads.number)
+    return spec, threads
 
 
 def _prepare(spec: RunSpec, watch: Watch) -> None:
@@ -241,6 +256,7 @@ def _facts(spec: RunSpec, order: Order) -> Facts:
         device=spec.device,
         dilation=spec.dilation,
         notes=_notes(spec, order),
+        threads=spec.threads_each,
     )
 
 

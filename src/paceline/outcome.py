@@ -102,6 +102,8 @@ def result_of(
         num_workers=facts.num_workers,
         batch_size=facts.batch_size,
         seed=facts.seed,
+        threads=facts.threads,
+        threads_why=facts.threads_why,
         global_steps=global_steps,
         worker_steps=worker_steps,
         samples=samples,

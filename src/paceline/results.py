@@ -243,6 +243,8 @@ class Facts:
     dilation: float = 1.0
     notes: list[str] = dataclasses.field(default_factory=list)
     """What a reader of the result should know of how it was asked for."""
+    threads: int | None = None
+    threads_why: str | None = None
 
     def table(self) -> dict[str, Any]:
         return dataclasses.asdict(self)
@@ -313,6 +315,10 @@ class Result:
     num_workers: int
     batch_size: int
     seed: int
+    threads: int | None = None
+    """Threads of arithmetic per worker."""
+    threads_why: str | None = None
+    """Why it is that number."""
     global_steps: int | None = None
     """Updates of the shared parameters; None where nothing is shared."""
     worker_steps: int = 0

@@ -124,6 +124,8 @@ class TestCompare:
             *vary,
             "--samples",
             300,
+            "--repeat",
+            1,
             "--cluster",
             "inline",
             *QUICK,
@@ -147,6 +149,7 @@ class TestCompare:
             (["--vary", "batch=1,2", "--steps", 5], "use --epochs or --samples"),
             (["--vary", "record.monitor=true,false"], "differ only in how they are watched"),
             (["--vary", "strategy=ring,rin"], "strategy = 'rin'"),
+            (["--repeat", 2, "--budget", 60], "--budget = 60.0: --repeat 2 is given too"),
             (
                 ["--vary", "strategy=ring,single", "--strategies", "solo"],
                 "--vary = 'strategy=ring,single': --strategies solo is given too",

@@ -126,19 +126,30 @@ class TestNotRanked:
         assert second.endswith("Repeat each side (--repeat 3).")
 
 
-class TestSettled:
+class TestMore:
     @pytest.mark.parametrize(
-        ("other_s", "verdict", "settled"), [(8, None, True), (5.05, None, False), (8, OWN, False)]
+        ("other_s", "verdict", "wanted"), [(8, None, False), (5.05, None, True), (8, OWN, False)]
     )
-    def test_more_repetitions_are_wanted_where_some_tie_or_are_not_ranked(
-        self, tmp_path, other_s, verdict, settled
+    def test_more_repetitions_are_wanted_where_they_could_tell_more(
+        self, tmp_path, other_s, verdict, wanted
     ):
-        runs = [
-            *thrice(tmp_path, "ring", 5),
-            *thrice(tmp_path, "ps-sync", other_s, verdict=verdict),
-        ]
-        (ranking,) = rankings_of(sides_of(runs))
-        assert ranking.is_settled is settled
+        other = thrice(tmp_path, "ps-sync", other_s, verdict=verdict)
+        (ranking,) = rankings_of(sides_of([*thrice(tmp_path, "ring", 5), *other]))
+        assert ranking.wants_more is wanted
+
+    def test_of_one_run_each_more_are_wanted(self, tmp_path):
+        (ranking,) = rankings_of(sides_of([made(tmp_path, "ring"), made(tmp_path, "ps-sync")]))
+        assert ranking.wants_more
+
+    def test_of_five_runs_one_that_was_disturbed_makes_no_tie(self, tmp_path):
+        times_s = (5.0, 5.1, 5.2, 5.3, 9.0)
+        runs = [made(tmp_path, "ring", seconds=each, num_rows=0) for each in times_s]
+        others = [made(tmp_path, "ps-sync", seconds=3 + each, num_rows=0) for each in times_s]
+        _, (first, *_, last) = told(*runs, *others)
+        assert first.startswith("ring is fastest")
+        assert "the lowest and the highest run left out" in last
+        _, (first, *_) = told(*runs[1:], *others[1:])
+        assert "tie as fastest" in first
 
 
 class TestWhy:

@@ -14,11 +14,11 @@ import typer
 from paceline.cli.options import joined
 from paceline.cli.report import REPORTS
 from paceline.cli.run import interrupt_on, put, spec_options, value_of
-from paceline.errors import Interrupted, Problem, RunError, SpecError, StoreError
+from paceline.errors import Interrupted, Problem, SpecError, StoreError
 
 if TYPE_CHECKING:
-    from paceline.compare import Contest
-    from paceline.exhibits import Page, Table
+    from paceline.compare import Contest, Repeats
+    from paceline.exhibits import Page
     from paceline.spec import RunSpec
 
 HELP = """Train a WORKLOAD under several strategies and say which is best, and why.
@@ -52,13 +52,24 @@ def _compare(  # noqa: PLR0917 - each is an option on the command line
         ),
     ] = None,
     repeat: Annotated[
-        int,
+        int | None,
         typer.Option(
             min=1,
-            help="Run each side so many times, in turns: medians and spread.",
+            help="Run each side exactly this many times, in turns.",
+            show_default="until the spread is known",
             rich_help_panel=_COMPARING,
         ),
-    ] = 1,
+    ] = None,
+    budget: Annotated[
+        float | None,
+        typer.Option(
+            min=0,
+            metavar="SECONDS",
+            help="Without --repeat: begin no round that would end later than this.",
+            show_default="180",
+            rich_help_panel=_COMPARING,
+        ),
+    ] = None,
     vary: Annotated[
         list[str] | None,
         typer.Option(
@@ -97,38 +108,46 @@ def _compare(  # noqa: PLR0917 - each is an option on the command line
     if lr_scaling is not None:
         put(table, "optimizer.lr_scaling", lr_scaling)
     varied = _varied(vary or [])
+    repeats = _repeats(repeat, budget)
     with preparing() as progress:
         sides = compare.sides(table, _strategies(strategies, varied), varied, progress)
     if tune_lr:
-        _check_tunable(sides)
+        compare.check_tunable(sides)
     folder = to or REPORTS / _name(sides[0])
     _make(folder)
-    total = len(sides) * (len(compare.GRID) + repeat - 1 if tune_lr else repeat)
     interrupt_on(signal.SIGTERM, signal.SIGHUP)
-    with following() as watch, Zygote() as zygote:
-        contest = compare.Contest(total=total, out=out, watch=watch, zygote=zygote)
-        if tune_lr:
-            chosen = _tune(contest, sides)
-            contest.run(chosen, repeat - 1)
-        else:
-            chosen = sides
-            contest.run(chosen, repeat)
-    page = _page(contest, chosen, tuned=tune_lr)
-    path = _write(page, folder)
-    _print(page, path)
+    with Zygote() as zygote:
+        sides, said = compare.with_same_threads(sides, zygote)
+        _tell([*said, repeats.sentence(len(sides))])
+        with following() as watch:
+            contest = compare.Contest(out=out, watch=watch, zygote=zygote)
+            done = compare.carry_out(contest, sides, repeats, tune_lr=tune_lr, notes=said)
+    path = _write(done.page, folder)
+    _print(done.page, path)
     if json_:
-        _print_json(contest, page, path)
+        _print_json(contest, done.page, path)
     _end(contest)
 
 
 compare = joined(spec_options, _compare, without=("strategy",))
 
 
-def _check_tunable(sides: list[RunSpec]) -> None:
-    devices = dict.fromkeys(side.device for side in sides if side.is_replayed)
-    if devices:
-        reason = "nothing is learnt on a replayed device, so no learning rate is best"
-        raise SpecError([Problem("--tune-lr", ", ".join(devices), reason)])
+def _repeats(repeat: int | None, budget: float | None) -> Repeats:
+    from paceline.compare import BUDGET_S, Repeats
+
+    if repeat is not None and budget is not None:
+        reason = f"--repeat {repeat} is given too, which is exact"
+        raise SpecError([Problem("--budget", budget, reason)])
+    return Repeats(number=repeat, budget_s=BUDGET_S if budget is None else budget)
+
+
+def _tell(sentences: list[str]) -> None:
+    """Say before anything starts how the runs are made."""
+    from paceline.cli.tables import wide_console
+
+    console = wide_console(stderr=True)
+    for sentence in sentences:
+        console.print(sentence, markup=False, highlight=False)
 
 
 def _make(folder: Path) -> None:
@@ -168,108 +187,6 @@ def _varied(settings: list[str]) -> dict[str, list[object]]:
             raise SpecError([Problem("--vary", setting, "not of the form FIELD=A,B,...")])
         varied[_ALIASES.get(key.strip(), key.strip())] = values
     return varied
-
-
-def _tune(contest: Contest, sides: list[RunSpec]) -> list[RunSpec]:
-    """Run every side with every learning rate of the grid; returns each at its best.
-
-    A side of which no run learnt anything stands at the rate that was asked for.
-    """
-    from paceline.compare import GRID, best_tuned, tunings
-
-    grid = {number: tunings(side) for number, side in enumerate(sides)}
-    contest.run([spec for turn in zip(*grid.values(), strict=True) for spec in turn])
-    chosen = []
-    for tried in grid.values():
-        best = best_tuned([(spec, result) for spec, result in contest.results if spec in tried])
-        chosen.append(best or tried[GRID.index(1.0)])
-    return chosen
-
-
-def _page(contest: Contest, chosen: list[RunSpec], *, tuned: bool) -> Page:
-    """Make the page of the sides that are compared; what else was tried is told beside."""
-    from paceline.report import page_of
-    from paceline.runs import RunDir
-    from paceline.stored import StoredRun
-
-    kept = [
-        StoredRun(RunDir(Path(result.run)), result)
-        for spec, result in contest.results
-        if spec in chosen or any(spec == failed for failed, _ in contest.failures)
-    ]
-    if not kept:
-        if contest.interrupted:
-            raise Interrupted("stopped by the user before any run was finished")
-        raise RunError("; ".join(dict.fromkeys(reason for _, reason in contest.failures)))
-    beside = [_tried(contest, chosen)] if tuned else []
-    notes = _notes(contest, chosen, tuned=tuned)
-    return page_of(kept, notes=notes, beside=beside)
-
-
-def _notes(contest: Contest, chosen: list[RunSpec], *, tuned: bool) -> list[str]:
-    seeds = sorted({each.seed for each in chosen})
-    if len(seeds) == 1:
-        same = f"All sides see the same rows in the same order (seed {seeds[0]})"
-        notes = [f"{same} and start from the same parameters. They ran in turns."]
-    else:
-        told = ", ".join(map(str, seeds))
-        notes = [f"Rows and first parameters are drawn by seeds {told}. The sides ran in turns."]
-    notes.append(_TUNED if tuned else _rate_note(chosen))
-    if contest.interrupted:
-        missing = contest.total - len(contest.results)
-        notes.append(f"Stopped by the user: {missing} of {contest.total} runs were not made.")
-    return notes
-
-
-_TUNED = (
-    "The learning rate was tuned: each side stands at the best of the grid below, by the time to "
-    "the target, or without one by the loss on the test rows."
-)
-
-
-def _rate_note(chosen: list[RunSpec]) -> str:
-    """Say which learning rate was used: one for all favours some."""
-    optimizers = [each.optimizer for each in chosen if each.optimizer is not None]
-    rates = sorted({each.lr for each in optimizers})
-    scalings = sorted({each.lr_scaling for each in optimizers})
-    told = ", ".join(f"{each:g}" for each in rates)
-    if scalings == ["linear"]:
-        return f"The learning rate is {told} times the number of workers (--lr-scaling linear)."
-    if scalings == ["none"] and len(rates) == 1:
-        return (
-            f"One learning rate for all, {told} (--lr-scaling none). "
-            "Strategies that work in step see N times the batch, and make fewer updates."
-        )
-    return f"Learning rates {told}, scaled with the workers: {', '.join(scalings)}, side by side."
-
-
-def _tried(contest: Contest, chosen: list[RunSpec]) -> Table:
-    """What every learning rate of the grid gave."""
-    from paceline.exhibits import Column, table_of
-
-    rows = []
-    for spec, result in contest.results:
-        assert spec.optimizer is not None
-        rows.append(
-            {
-                "side": f"{spec.strategy.name}, {result.num_workers} x {result.batch_size}",
-                "lr": spec.optimizer.lr,
-                "seconds": result.seconds_to_target,
-                "loss": result.final_loss if result.test_loss is None else result.test_loss,
-                "accuracy": result.test_accuracy,
-                "chosen": "yes" if spec in chosen else "",
-            }
-        )
-    columns = [
-        Column(name="side", label="strategy, workers x batch"),
-        Column(name="lr", label="learning rate", form="g"),
-        Column(name="seconds", label="to the target", unit="s", form=".2f"),
-        Column(name="loss", label="test loss", form=".4f"),
-        Column(name="accuracy", label="accuracy", unit="%", form=".2f", scale=100),
-        Column(name="chosen", label="chosen"),
-    ]
-    rows.sort(key=lambda row: str(row["side"]))
-    return table_of("learning-rates", "Learning rates tried", rows, columns)
 
 
 def _write(page: Page, folder: Path) -> Path:

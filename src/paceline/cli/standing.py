@@ -80,8 +80,9 @@ def _title(standing: Standing) -> str:
     spec = standing.spec
     workers = f"{spec.num_workers} worker{'s' if spec.num_workers > 1 else ''}"
     assert spec.optimizer is not None
+    more = " or more" if standing.may_grow else ""
     parts = (
-        f"run {min(standing.done + 1, standing.total)} of {standing.total}",
+        f"run {min(standing.done + 1, standing.total)} of {standing.total}{more}",
         short(spec.workload.name),
         short(spec.strategy.name),
         f"{workers} x batch {spec.batch}",
@@ -94,4 +95,6 @@ def _left(standing: Standing) -> str:
     if standing.left_s is None:
         return ""
     minutes, seconds = divmod(round(standing.left_s), 60)
-    return f" · {minutes} min {seconds:02} s left" if minutes else f" · {seconds} s left"
+    least = "at least " if standing.may_grow else ""
+    told = f"{minutes} min {seconds:02} s" if minutes else f"{seconds} s"
+    return f" · {least}{told} left"

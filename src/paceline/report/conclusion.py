@@ -9,7 +9,7 @@ from paceline.report.causes import cause
 from paceline.report.level import Group, Yardstick, groups_of
 from paceline.report.ranking import Place, Ranking, rank, ties
 from paceline.report.refused import any_refused, refusals
-from paceline.report.sides import Side, reference_of
+from paceline.report.sides import FROM_MANY, Side, reference_of
 
 # Accuracies this close are called alike: half a point.
 _ALIKE: Final = 0.005
@@ -244,7 +244,8 @@ def _repetitions(groups: Sequence[Group]) -> list[str]:
         return []
     least, most = min(counts), max(counts)
     number = f"{least}" if least == most else f"{least} to {most}"
-    return [f"Medians of {number} runs each; where their ranges overlap it is called a tie."]
+    but = ", the lowest and the highest run left out," if least >= FROM_MANY else ""
+    return [f"Medians of {number} runs each; where their ranges{but} overlap it is called a tie."]
 
 
 def amount(place: Place, stick: Yardstick) -> str:

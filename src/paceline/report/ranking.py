@@ -67,11 +67,11 @@ class Ranking:
         return [each for each in ranked if ties(first, _measured(each))]
 
     @property
-    def is_settled(self) -> bool:
-        """Whether more repetitions could tell no more: all are ranked, and none ties another."""
+    def wants_more(self) -> bool:
+        """Whether more repetitions could tell more: a side ran once, or two of them tie."""
         measures = [_measured(place) for place in self.ranked]
-        apart = all(not ties(a, b) for a, b in pairwise(measures))
-        return apart and all(place.reason in {None, "not-reached"} for place in self.places)
+        some_tie = any(ties(first, second) for first, second in pairwise(measures))
+        return some_tie or any(place.reason == "one-run" for place in self.places)
 
     def of(self, side: Side) -> Place:
         return next(place for place in self.places if place.side is side)
@@ -119,7 +119,8 @@ def rank(group: Group) -> Ranking:
 
 def ties(first: Measure, second: Measure) -> bool:
     """Whether the ranges of two figures overlap: they differ by less than their spread."""
-    return first.low <= second.high and second.low <= first.high
+    (low, high), (other_low, other_high) = first.inner, second.inner
+    return low <= other_high and other_low <= high
 
 
 def speed_up(side: Side, sides: Sequence[Side]) -> Measure | None:

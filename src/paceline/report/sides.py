@@ -35,6 +35,10 @@ _SAME_TASK: Final = (
 _MAY_BE_ABSENT: Final = ("steps", "worker_steps", "samples", "epochs", "seconds")
 
 
+FROM_MANY: Final = 5
+"""From so many repetitions on, the lowest and the highest are no part of the range."""
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
 class Measure:
@@ -44,6 +48,13 @@ class Measure:
     low: float
     high: float
     count: int
+    without_ends: tuple[float, float] | None = None
+    """The range without its lowest and its highest run, of five and more."""
+
+    @property
+    def inner(self) -> tuple[float, float]:
+        """The range by which ties are judged: one disturbed run of many decides nothing."""
+        return self.without_ends or (self.low, self.high)
 
     @property
     def spread(self) -> float:
@@ -81,7 +92,15 @@ class Side:
         known = [value for value in values if value is not None]
         if not known or len(known) < len(values):
             return None
-        return Measure(median=median(known), low=min(known), high=max(known), count=len(known))
+        inorder = sorted(known)
+        many = len(known) >= FROM_MANY
+        return Measure(
+            median=median(known),
+            low=inorder[0],
+            high=inorder[-1],
+            count=len(known),
+            without_ends=(inorder[1], inorder[-2]) if many else None,
+        )
 
     def median(self, get: Callable[[StoredRun], float | None]) -> float | None:
         measured = self.measure(get)

@@ -6,7 +6,7 @@ import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, final
 
 from paceline.answers import call, expect, shown
 from paceline.description import Description
@@ -18,6 +18,9 @@ from paceline.workloads.order import Order
 if TYPE_CHECKING:
     import torch
     from torch import Tensor, nn
+
+ALL_CORES: Final = 1024
+"""For `most_threads`: a workload that gains from as many threads as there are cores."""
 
 Split = Literal["train", "test"]
 Batch = Sequence["Tensor"]
@@ -125,7 +128,7 @@ class Workload(Description, ABC):
     default_optimizer: ClassVar[Optimizer] = Sgd(lr=0.01)
     default_batch: ClassVar[int] = 64
     most_threads: ClassVar[int | None] = None
-    """How many threads the arithmetic gains from; None: as many as there are cores."""
+    """How many threads the arithmetic gains from; None: not known, so it is measured."""
     better: ClassVar[Mapping[str, Better]] = {}
     """Whether `higher` or `lower` is better of a metric of its own. Runs without accuracy are
     compared by the time to a level of the first one."""

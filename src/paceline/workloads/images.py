@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 from annotated_types import Ge
 
 from paceline.metrics import Better
-from paceline.workloads.base import Batch, Workload
+from paceline.workloads.base import ALL_CORES, Batch, Workload
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -21,6 +21,7 @@ _TEST_PIXELS: Final = 500 * 32 * 32
 class ImageWorkload(Workload, ABC):
     """Pictures in classes: a network, accuracy, and whether the class is among the first five."""
 
+    most_threads: ClassVar[int | None] = ALL_CORES
     better: ClassVar[Mapping[str, Better]] = {"top5": "higher"}
 
     image_size: Annotated[int, Ge(32)] = 32

@@ -11,7 +11,7 @@ from annotated_types import Ge, Le
 from paceline.description import Bytes, Count
 from paceline.errors import Problem
 from paceline.optim import Optimizer, Sgd
-from paceline.workloads.base import Batch, Data, Split, Supply, Tensors, Workload
+from paceline.workloads.base import ALL_CORES, Batch, Data, Split, Supply, Tensors, Workload
 
 if TYPE_CHECKING:
     import torch
@@ -30,6 +30,7 @@ class Synthetic(Workload):
 
     default_optimizer: ClassVar[Optimizer] = Sgd(lr=0.01)
     default_batch: ClassVar[int] = 8
+    most_threads: ClassVar[int | None] = ALL_CORES
 
     bytes: Bytes = 1_000_000
     layers: Count = 4

@@ -1,25 +1,15 @@
-"""A comparison: the same training under several strategies, in turns, nothing run twice.
-
-`sides` makes the specs, `Contest` carries them out. What they show is `paceline.report`'s to say.
-"""
+"""Which specs a comparison has: each strategy with each varied value, none twice."""
 
 from __future__ import annotations
 
 import dataclasses
 import math
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import product
-from pathlib import Path
-from statistics import median
-from typing import Any, Final, final
+from typing import Any, Final
 
-from paceline import driver
-from paceline.clusters.zygote import Zygote
-from paceline.errors import Interrupted, PacelineError, Problem, RunError, SpecError
+from paceline.errors import Problem, SpecError
 from paceline.parts import cluster_of
-from paceline.progress import View
 from paceline.results import Result
 from paceline.spec import RunSpec
 from paceline.stored import HOW_WATCHED
@@ -96,6 +86,14 @@ def tunings(spec: RunSpec) -> list[RunSpec]:
     ]
 
 
+def check_tunable(sides: Sequence[RunSpec]) -> None:
+    """Refuse a comparison of which no side learns anything."""
+    devices = dict.fromkeys(side.device for side in sides if side.is_replayed)
+    if devices:
+        reason = "nothing is learnt on a replayed device, so no learning rate is best"
+        raise SpecError([Problem("--tune-lr", ", ".join(devices), reason)])
+
+
 def best_tuned(results: Sequence[tuple[RunSpec, Result]]) -> RunSpec | None:
     """Choose the run that reached its target first; without a target, the one that learnt most."""
     finished = [(spec, each) for spec, each in results if each.status == "finished"]
@@ -106,102 +104,6 @@ def best_tuned(results: Sequence[tuple[RunSpec, Result]]) -> RunSpec | None:
         if known:
             return min(known, key=lambda each: each[0])[1]
     return None
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Standing:
-    """How far a comparison is."""
-
-    done: int
-    total: int
-    spec: RunSpec
-    view: View
-    fraction: float
-    """Of the whole."""
-    left_s: float | None
-
-
-@final
-@dataclass
-class Contest:
-    """Carries specs out one after the other, and knows how far the whole is.
-
-    A spec that failed is not tried again. An interrupt ends the contest; what is finished is kept.
-    """
-
-    total: int
-    """How many runs there will be, so far as is known before."""
-    out: Path = driver.DEFAULT_OUT
-    watch: Callable[[Standing], None] = lambda _: None
-    zygote: Zygote | None = None
-    """What the runs import torch with, once for all."""
-    results: list[tuple[RunSpec, Result]] = field(default_factory=list)
-    failures: list[tuple[RunSpec, str]] = field(default_factory=list)
-    interrupted: bool = False
-    _took_s: list[float] = field(default_factory=list)
-    _left_out: int = 0
-
-    def run(self, specs: Sequence[RunSpec], rounds: int = 1) -> None:
-        """Run every spec so many times, in turns; every other round goes backwards.
-
-        So whatever drifts on a machine, its clock or its neighbours, favours nobody.
-        """
-        for number in range(rounds):
-            for spec in specs if number % 2 == 0 else reversed(specs):
-                if self.interrupted:
-                    return
-                if any(spec == failed for failed, _ in self.failures):
-                    self._left_out += 1
-                else:
-                    self._once(spec)
-
-    def _once(self, spec: RunSpec) -> None:
-        began_s = time.monotonic()
-        try:
-            result = driver.run(
-                spec,
-                out=self.out,
-                watch=lambda view: self._show(spec, view, began_s),
-                zygote=self.zygote,
-            )
-        except (Interrupted, KeyboardInterrupt):
-            self.interrupted = True
-            return
-        except PacelineError as error:  # of this run: the others go on
-            self.failures.append((spec, str(error)))
-            if isinstance(error, RunError) and error.result is not None:
-                self.results.append((spec, error.result))
-            return
-        self.results.append((spec, result))
-        self._took_s.append(time.monotonic() - began_s)
-
-    def _show(self, spec: RunSpec, view: View, began_s: float) -> None:
-        done = len(self._took_s) + len(self.failures) + self._left_out
-        is_begun = view.phase not in {"preparing", "starting"}
-        part = (view.fraction or 0.0) if is_begun else 0.0
-        left_s = self._left_s(view, part, time.monotonic() - began_s, self.total - done - 1)
-        self.watch(
-            Standing(
-                done=done,
-                total=self.total,
-                spec=spec,
-                view=view,
-                fraction=min(1.0, (done + part) / max(1, self.total)),
-                left_s=left_s,
-            )
-        )
-
-    def _left_s(self, view: View, part: float, spent_s: float, num_left: int) -> float | None:
-        """Guess how long the rest takes, from the runs before, or else from this one."""
-        if self._took_s:
-            whole_s = median(self._took_s)
-        elif part > 0:
-            whole_s = spent_s / part
-        else:
-            return None
-        this_s = view.left_s if view.left_s is not None else max(0.0, whole_s - spent_s)
-        return this_s + max(0, num_left) * whole_s
 
 
 def _loss(result: Result) -> float | None:
