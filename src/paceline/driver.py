@@ -71,7 +71,8 @@ def run(
     order = spec.check_data()
     spec.cluster.verify()
     spec, threads = _with_threads(spec, watch, zygote)
-    facts = dataclasses.replace(_facts(spec, order), threads_why=threads.why)
+    measured = threads.why if threads.is_measured else None
+    facts = dataclasses.replace(_facts(spec, order), threads_why=measured)
     run_dir = create_run(
         Path(out),
         f"{_short(spec.workload.name)}-{_short(spec.strategy.name)}",

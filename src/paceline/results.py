@@ -318,7 +318,7 @@ class Result:
     threads: int | None = None
     """Threads of arithmetic per worker."""
     threads_why: str | None = None
-    """Why it is that number."""
+    """What was measured to find that number; None where nothing had to be."""
     global_steps: int | None = None
     """Updates of the shared parameters; None where nothing is shared."""
     worker_steps: int = 0

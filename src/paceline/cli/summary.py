@@ -54,9 +54,8 @@ def _outcome(result: Result) -> Grid:
         table.add_row("status", f"[red]{result.status}[/]: {escape(str(result.reason))}")
     if result.data:
         table.add_row("data", escape(result.data))
-    if result.threads is not None:
-        why = f": {escape(result.threads_why)}" if result.threads_why else ""
-        table.add_row("threads", f"{result.threads} per worker{why}")
+    if result.threads_why:
+        table.add_row("threads", escape(f"{result.threads} per worker: {result.threads_why}"))
     if result.train_s:
         table.add_row("trained", _trained(result))
     if result.final_loss is not None:

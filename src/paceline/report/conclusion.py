@@ -106,21 +106,31 @@ def _no_winner(ranking: Ranking) -> list[str]:
     said = f"No side can be called fastest {stick.words}"
     if all(place.reason in {"one-run", "not-reached"} for place in places):
         return [f"{said}: one run each, {_amounts(got, stick)}{_missed(ranking)}."]
-    reasons = [place for place in places if place.reason not in {None, "not-reached"}]
-    return [f"{said}: {reasons[0].why}."]
+    return [f"{said}: {_neediest(_kept_out(ranking)).why}."]
+
+
+def _kept_out(ranking: Ranking) -> list[Place]:
+    """Those that are not ranked though they got there."""
+    return [each for each in ranking.places if each.reason not in {None, "not-reached"}]
+
+
+def _neediest(places: Sequence[Place]) -> Place:
+    """The one that is furthest from being ranked: what helps it helps the others."""
+    return min(places, key=lambda place: place.side.shown.result.train_s or 0.0)
 
 
 def _unranked(ranking: Ranking) -> list[str]:
     """Say of those that are not ranked why not, and what to do; one sentence per reason."""
     told = []
-    kept = [each for each in ranking.places if each.reason not in {None, "not-reached"}]
-    for reason in dict.fromkeys(place.reason for place in kept):
+    kept = _kept_out(ranking)
+    reasons = dict.fromkeys(place.reason for place in kept)
+    for reason in reasons:
         own = [place for place in kept if place.reason == reason]
         names = joined([place.side.label for place in own])
-        # The one that is furthest from being ranked needs most.
-        least = min(own, key=lambda place: place.side.shown.result.train_s or 0.0)
-        remedy = f"{least.remedy[:1].upper()}{least.remedy[1:]}"
-        told.append(f"Not ranked: {names}, because {least.why}. {remedy}.")
+        neediest = _neediest(own)
+        remedy = f"{neediest.remedy[:1].upper()}{neediest.remedy[1:]}."
+        is_told = len(own) == len(ranking.places)  # by the sentence before
+        told.append(remedy if is_told else f"Not ranked: {names}, because {neediest.why}. {remedy}")
     return told
 
 
