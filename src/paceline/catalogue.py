@@ -11,16 +11,22 @@ import importlib
 import importlib.util
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
-from paceline.errors import Problem, SpecError
+from paceline.errors import Problem, SpecError, users_traceback
 
 if TYPE_CHECKING:
     from paceline.description import Description
+
+
+# How a description says that it lacks a field.
+NO_SUCH_FIELD: Final = ("no such field", "it has no fields")
+# Kinds that the command line chooses by an option of their own.
+_WITH_OPTION: Final = {"strategy", "cluster"}
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,26 @@ class Catalogue:
             raise SpecError(clashes)
         from paceline.description import build
 
-        return build(cls, {**values, **fixed}, self.kind)
+        try:
+            return build(cls, {**values, **fixed}, self.kind)
+        except SpecError as error:
+            raise SpecError([self._with_owners(each, name) for each in error.problems]) from None
+
+    def _with_owners(self, problem: Problem, name: str) -> Problem:
+        """Where a field is another entry's, as a link is `emulated`'s, say whose."""
+        if not problem.reason.startswith(NO_SUCH_FIELD) or self.kind == "workload":
+            return problem  # a workload is what somebody wants to train: no other is a remedy
+        key = problem.field.removeprefix(f"{self.kind}.")
+        owners = [each for each in self.entries if key in self._fields(each)]
+        option = f"--{self.kind} " if self.kind in _WITH_OPTION else f"--set {self.kind}="
+        remedy = " or ".join(f"{option}{each}" for each in owners)
+        reason = f"no such field of {name}; add {remedy}" if owners else problem.reason
+        return replace(problem, reason=reason)
+
+    def _fields(self, name: str) -> set[str]:
+        entry = self.entries[name]
+        cls: Any = load(entry.path)
+        return {each.name for each in fields(cls)} - entry.fixed.keys()
 
     def find(self, name: str) -> tuple[type[Description], Mapping[str, Any]]:
         """Import the class that a name stands for."""
@@ -72,7 +97,8 @@ class Catalogue:
             loaded = load(name)
         except (Exception, SystemExit) as error:  # a script may end itself when it is imported
             reason = f"cannot be imported: {type(error).__name__}: {error}"
-            raise SpecError([Problem(self.kind, name, reason)]) from error
+            where = users_traceback(error)
+            raise SpecError([Problem(self.kind, name, reason, traceback=where)]) from error
         base = cast("type[Description]", load(self.base))
         if not (isinstance(loaded, type) and issubclass(loaded, base)):
             reason = f"not a subclass of {self.base.replace(':', '.')}"

@@ -1,7 +1,7 @@
 """Everything Paceline raises on purpose.
 
 PacelineError
-├── SpecError         what was asked for is wrong: every field at once       (exit code 2)
+├── SpecError         invalid settings: every field at once                  (exit code 2)
 ├── DataError         a data file is missing, corrupt or of the wrong kind   (exit code 2)
 ├── WorkloadError     a method of a workload gave something else than it must (exit code 2)
 ├── NotHere           a run was started from within a seat                   (exit code 2)
@@ -37,10 +37,28 @@ class Problem:
     value: object
     reason: str
     choices: tuple[str, ...] = ()
+    traceback: str = ""
+    """Where it was raised, if that was in a user's own code; a line of the message has no room."""
 
     def __str__(self) -> str:
         text = f"{self.field} = {self.value!r}: {self.reason}"
         return f"{text} (choices: {', '.join(self.choices)})" if self.choices else text
+
+
+def users_traceback(error: BaseException) -> str:
+    """Say where in a user's code an error was raised: our own frames above it are left out."""
+    import traceback
+    from itertools import dropwhile
+    from pathlib import Path
+
+    def is_ours(frame: traceback.FrameSummary) -> bool:
+        return frame.filename.startswith((f"{Path(__file__).parent}/", "<frozen "))
+
+    frames = list(dropwhile(is_ours, traceback.extract_tb(error.__traceback__)))
+    if not frames:
+        return ""
+    lines = traceback.format_list(frames) + traceback.format_exception_only(error)
+    return "Traceback (most recent call last):\n" + "".join(lines).rstrip()
 
 
 class SpecError(PacelineError):

@@ -17,7 +17,7 @@ from paceline.clusters.local import Local
 from paceline.compute import rates
 from paceline.compute.rates import Rates
 from paceline.description import Count, Description, Positive, build
-from paceline.errors import DataError, Problem, SpecError, WorkloadError
+from paceline.errors import DataError, Problem, SpecError, WorkloadError, users_traceback
 from paceline.finite import MOST_REFUSED
 from paceline.measure.environment import usable_cores
 from paceline.metrics import Better, Target, better_of, parse_targets
@@ -250,7 +250,10 @@ class RunSpec(Description):
             raise
         except Exception as error:
             reason = f"its data cannot be read: {type(error).__name__}: {error}"
-            raise SpecError([Problem("workload", self.workload.name, reason)]) from error
+            where = users_traceback(error)
+            raise SpecError(
+                [Problem("workload", self.workload.name, reason, traceback=where)]
+            ) from error
         return self.order_of(num_rows)
 
     def num_rows(self) -> int:

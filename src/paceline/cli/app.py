@@ -22,8 +22,7 @@ from paceline.cli import (
     study,
     workloads,
 )
-from paceline.errors import PacelineError, SeatFailed, SpecError
-from paceline.untrusted import visible
+from paceline.errors import PacelineError
 
 
 def _version(wanted: bool) -> None:
@@ -59,7 +58,6 @@ app.command("compare", help=compare.HELP)(compare.compare)
 app.command("ls")(stored.ls)
 app.command("show")(stored.show)
 app.command("explain")(explain.explain)
-app.command("export")(export.export)
 app.command("report")(report.report)
 app.command("export")(export.export)
 app.command("study", help=study.HELP)(study.study)
@@ -79,25 +77,7 @@ def main() -> None:
     try:
         app()
     except PacelineError as error:
-        _explain(error)
+        from paceline.cli.complaints import complain
+
+        complain(error)
         sys.exit(error.exit_code)
-
-
-def _explain(error: PacelineError) -> None:
-    typer.secho(visible(_headline(error)), fg="red", err=True)
-    if isinstance(error, SpecError):
-        for problem in error.problems:
-            typer.echo(visible(f"  {problem}"), err=True)
-    if isinstance(error, SeatFailed) and error.log_tail:
-        log = visible(_indented(error.log_tail))
-        typer.echo(f"\nThe end of {error.seat}'s log:\n{log}", err=True)
-
-
-def _headline(error: PacelineError) -> str:
-    if isinstance(error, SpecError):
-        return "What was asked for is wrong, and nothing was started:"
-    return f"{error}"
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"  {line}" for line in text.splitlines())

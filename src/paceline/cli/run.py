@@ -53,7 +53,8 @@ def spec_options(  # noqa: PLR0917 - each is an option on the command line
     strategy: Annotated[
         str | None,
         typer.Option(
-            help="How gradients meet parameters: single, solo, or file.py:Class.",
+            help="How gradients meet parameters: single (the default), solo, ring, ddp, ps-async, "
+            "ps-sync, ps-ssp, or your own file.py:Class.",
             rich_help_panel=_WHAT,
         ),
     ] = None,

@@ -53,7 +53,7 @@ def ls(out: Out = Path("runs"), json_: AsJson = False) -> None:
     table = listing(*(Head(text, is_number, rank=rank) for text, is_number, rank in _COLUMNS))
     for run, result in results:
         note = one_line(result, 500) if isinstance(result, str) else ""
-        table.add_row(*(one_line(cell, 60) for cell in _cells(run, result)), note=note)
+        table.add_row(*(one_line(cell, 200) for cell in _cells(run, result)), note=note)
     wide_console().print(table)
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, final
 from paceline.errors import Problem
 from paceline.finite import flaw_in
 from paceline.optim import Update
+from paceline.strategies import STRATEGIES
 from paceline.strategies.base import Member, Place, Strategy
 
 if TYPE_CHECKING:
@@ -43,8 +44,9 @@ class Single(Strategy):
 
     def group_problems(self, num_workers: int) -> Iterator[Problem]:
         if num_workers != 1:
-            reason = "single means one worker; solo runs several without exchange"
-            yield Problem("num_workers", num_workers, reason)
+            reason = "single has one worker; for more, choose another with --strategy"
+            others = tuple(each for each in STRATEGIES.entries if each != self.name)
+            yield Problem("num_workers", num_workers, reason, others)
 
     def join(self, place: Place) -> Member:
         return _Alone(place, shared=True)
