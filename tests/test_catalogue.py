@@ -1,5 +1,6 @@
 """A name, `file.py:Class` or `module:Class` leads to a description, or to a message that helps."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from paceline.description import Count, Description
 from paceline.errors import Problem, SpecError
 from paceline.optim import OPTIMIZERS
 from paceline.parts import PARTS
+from paceline.spec import RunSpec
 from paceline.workloads import WORKLOADS
 
 OWN = """
@@ -189,3 +191,30 @@ def test_a_place_that_is_not_there_is_told(name: str):
 def test_a_users_field_is_checked_like_a_built_in_one(own: Path):
     problem = problem_of(WORKLOADS, {"name": f"{own}:Mine", "size": "big"})
     assert (problem.field, problem.value) == ("workload.size", "big")
+
+
+@pytest.mark.parametrize(
+    ("table", "told"),
+    [
+        ({"cluster": {"link": "1gbit"}}, ("cluster.link = '1gbit': no such field of local; "
+         "add --cluster emulated (choices: transport, encrypt)")),
+        ({"strategy": {"prefetch": True}}, ("strategy.prefetch = True: no such field of single; "
+         "add --strategy ps-async or --strategy ps-ssp (choices: sparse)")),
+        ({"cluster": {"name": "inline", "transport": "zmq"}}, ("cluster.transport = 'zmq': "
+         "no such field of inline; add --cluster local")),
+        ({"optimizer": {"betas": 1}}, "optimizer.betas = 1: no such field (choices: "),
+    ],
+)  # fmt: skip
+def test_a_field_of_another_is_answered_with_whose_it_is(table, told):
+    with pytest.raises(SpecError, match=re.escape(told)):
+        RunSpec.from_table({"workload": "synthetic", **table})
+
+
+def test_where_a_users_file_raised_is_kept(tmp_path):
+    (tmp_path / "mine.py").write_text("def broken():\n    return {}['missing']\n\nbroken()\n")
+    with pytest.raises(SpecError) as error:
+        WORKLOADS.build({"name": f"{tmp_path}/mine.py:Mine"})
+    (problem,) = error.value.problems
+    assert problem.traceback.splitlines()[1] == f'  File "{tmp_path}/mine.py", line 4, in <module>'
+    assert "catalogue.py" not in problem.traceback
+    assert problem.traceback.endswith("KeyError: 'missing'")

@@ -175,7 +175,7 @@ WRONG = {
         ["run", "synthetic", "--strategy", "solo", "--workers", "2", "--steps", "3"],
         ["steps = 3", "worker_steps"],
     ),
-    "single with two": (["run", "synthetic", "--workers", "2"], ["num_workers = 2", "solo"]),
+    "single with two": (["run", "synthetic", "--workers", "2"], ["num_workers = 2", "ps-ssp"]),
     "no file": (["run", "nowhere.py:Mine"], ["nowhere.py:Mine", "there is no file"]),
     "not an assignment": (["run", "synthetic", "--set", "batch"], ["--set = 'batch'"]),
     "full set missing": (

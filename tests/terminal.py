@@ -1,0 +1,105 @@
+"""A terminal as a test needs it: commands typed into a pseudo-terminal of a given width, and what
+is on its screen when they have ended."""
+
+import fcntl
+import os
+import pty
+import re
+import struct
+import subprocess
+import sys
+import termios
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+WITHIN_S = 300
+_PACELINE = (sys.executable, "-m", "paceline")
+_ROWS = 50
+# What rich writes beside letters: colours, a hidden cursor, a line up, a line erased.
+_PARTS = re.compile(r"\x1b\[\??([0-9;]*)([A-Za-z])|(\r)|(\n)|([^\x1b\r\n]+)")
+
+
+@dataclass(frozen=True)
+class Transcript:
+    """What stood on the screen, line by line as they were printed, and the exit code."""
+
+    lines: list[str]
+    code: int
+
+    @property
+    def text(self) -> str:
+        return "\n".join(self.lines)
+
+    @property
+    def words(self) -> str:
+        """All of it with single spaces, as it reads wherever its lines end."""
+        return " ".join(self.text.split())
+
+
+def typed(*arguments: object, cwd: Path, columns: int = 80, **environment: str) -> Transcript:
+    """Type a command into a terminal and wait until it ends."""
+    return _typed([*_PACELINE, *map(str, arguments)], cwd, columns, environment)
+
+
+def typed_script(script: str, cwd: Path, columns: int) -> Transcript:
+    """Run Python in a terminal: many commands in one process, as each takes long to import."""
+    return _typed([sys.executable, "-c", script], cwd, columns, {})
+
+
+def _typed(
+    command: Sequence[str], cwd: Path, columns: int, environment: dict[str, str]
+) -> Transcript:
+    mine, its = pty.openpty()
+    fcntl.ioctl(its, termios.TIOCSWINSZ, struct.pack("HHHH", _ROWS, columns, 0, 0))
+    width = {"COLUMNS", "LINES", "NO_COLOR", "FORCE_COLOR", "TERM"}
+    kept = {key: value for key, value in os.environ.items() if key not in width}
+    running = subprocess.Popen(
+        command,
+        cwd=cwd,
+        stdin=its,
+        stdout=its,
+        stderr=its,
+        start_new_session=True,
+        env=kept | {"TERM": "xterm-256color"} | environment,
+    )
+    os.close(its)
+    written = _read_all(mine)
+    return Transcript(_screen(written, columns), running.wait(timeout=WITHIN_S))
+
+
+def _read_all(descriptor: int) -> str:
+    """Read until nobody holds the other side any more, which Linux tells as an error."""
+    parts = []
+    try:
+        while part := os.read(descriptor, 1 << 16):
+            parts.append(part)
+    except OSError:
+        pass
+    finally:
+        os.close(descriptor)
+    return b"".join(parts).decode()
+
+
+def _screen(written: str, columns: int) -> list[str]:
+    """Show what was written as a terminal does, without ever losing a line at its top."""
+    lines, row, column = [""], 0, 0
+    for found in _PARTS.finditer(written):
+        number, kind, start, end, letters = found.groups()
+        if kind == "A":
+            row -= int(number or 1)
+        elif kind == "K":
+            lines[row] = ""
+        elif start:
+            column = 0
+        elif end:
+            row, column = row + 1, 0
+        for letter in letters or "":
+            if column == columns:  # as a terminal goes on in the next line
+                row, column = row + 1, 0
+                lines += [""] * (row + 1 - len(lines))
+            kept = lines[row].ljust(column)
+            lines[row] = kept[:column] + letter + kept[column + 1 :]
+            column += 1
+        lines += [""] * (row + 1 - len(lines))
+    return [line.rstrip() for line in lines]
