@@ -18,6 +18,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from paceline.errors import Problem, SpecError, users_traceback
+from paceline.interpreter import find_below
 
 if TYPE_CHECKING:
     from paceline.description import Description
@@ -135,8 +136,7 @@ def _load_file(path: Path) -> ModuleType:
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
-    if str(path.parent) not in sys.path:
-        sys.path.insert(0, str(path.parent))
+    find_below(path.parent)
     try:
         spec.loader.exec_module(module)
     except BaseException:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any, Final, Literal, final
 
@@ -25,6 +25,8 @@ PARTS: Final[dict[str, Catalogue]] = {
     "cluster": CLUSTERS,
     "optimizer": OPTIMIZERS,
 }
+INNER: Final[Mapping[str, Mapping[str, Catalogue]]] = {"optimizer": {"schedule": SCHEDULES}}
+"""What is part of a part."""
 _DEFAULT_NAMES: Final = {"strategy": "single", "cluster": "local"}
 
 
@@ -47,6 +49,22 @@ class Record(Description):
     @property
     def name(self) -> str:
         return "record"
+
+
+def code_in(table: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the classes of somebody's own that the table of a spec names."""
+    for part in PARTS:
+        value = table.get(part)
+        yield from _code(value)
+        if isinstance(value, Mapping):
+            for inner in INNER.get(part, {}):
+                yield from _code(value.get(inner))
+
+
+def _code(value: object) -> Iterator[str]:
+    name = value.get("name") if isinstance(value, Mapping) else value
+    if isinstance(name, str) and ":" in name:
+        yield name
 
 
 def cluster_of(table: Mapping[str, Any]) -> Cluster:

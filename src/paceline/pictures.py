@@ -25,6 +25,7 @@ from types import TracebackType
 from typing import Any, Final, NamedTuple, Self, final
 
 from paceline import linux
+from paceline.interpreter import own_command
 
 Chart = dict[str, Any]
 """A chart as Vega-Lite."""
@@ -173,7 +174,7 @@ class _Pen:
         # A file, not a pipe: however much is said, nobody has to read it meanwhile.
         self._said = tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace")  # noqa: SIM115 - closed when it is put down
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "paceline.pictures", *(["--draws"] if draws else [])],
+            own_command("paceline.pictures", *(["--draws"] if draws else [])),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=self._said,

@@ -43,12 +43,12 @@ _MOST_LOG_BYTES: Final = 1 << 18
 # Another host may not see our locks, but everybody sees that rows come. After so long without any
 # its driver is gone.
 _QUIET_S: Final = 60.0
-_OPERATOR: Final = {
-    "operator": str,
+_OPERATOR: Final = {"operator": str, "ms_per_step": float}
+_MORE_OF_IT: Final = {
+    "input_shapes": list[Any],
     "output_shape": list[int] | None,
     "output_bytes": int | None,
     "calls_per_step": float,
-    "ms_per_step": float,
 }
 
 
@@ -137,7 +137,7 @@ class RunDir:
             return []
         except (OSError, ValueError) as error:
             raise StoreError(f"{path} cannot be read: {error}") from error
-        if not isinstance(rows, list) or not all(fits(row, _OPERATOR) for row in rows):
+        if not isinstance(rows, list) or not all(fits(row, _OPERATOR, _MORE_OF_IT) for row in rows):
             raise StoreError(f"{path} does not hold a list of operators")
         return rows
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, final
@@ -11,6 +10,7 @@ from typing import Annotated, Any, Final, Literal, Self, final
 from annotated_types import Ge, Gt, Le
 from pydantic import AllowInfNan, BeforeValidator
 
+from paceline import untrusted
 from paceline.answers import signature_problems
 from paceline.clusters.base import Cluster, Seat
 from paceline.clusters.local import Local
@@ -288,8 +288,8 @@ class RunSpec(Description):
 def read_toml(path: Path) -> dict[str, Any]:
     """Read a spec's TOML file as plain values."""
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        return untrusted.read_toml(path, follow=True)
+    except (OSError, ValueError) as error:
         raise SpecError([Problem("spec", str(path), f"cannot be read: {error}")]) from error
 
 

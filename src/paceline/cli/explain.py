@@ -181,12 +181,12 @@ def _operators(rows: list[dict[str, Any]]) -> RenderableType:
 
     table = plain_table("operator", "output", "size>", "calls/step>", "ms/step>")
     for row in rows[:_MOST_OPERATORS]:
-        shape, num_bytes = row["output_shape"], row["output_bytes"]
+        shape, num_bytes = row.get("output_shape"), row.get("output_bytes")
         table.add_row(
             row["operator"].removeprefix("aten::"),
             "-" if shape is None else "x".join(map(str, shape)) or "one number",
             "-" if num_bytes is None else f"{num_bytes / 1e3:,.1f} kB",
-            f"{row['calls_per_step']:g}",
+            f"{row.get('calls_per_step', 1):g}",
             f"{row['ms_per_step']:.3f}",
         )
     return table

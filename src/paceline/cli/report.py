@@ -36,6 +36,14 @@ def report(
         ),
     ] = None,
     title: Annotated[str | None, typer.Option(help="The page's title.")] = None,
+    run_code: Annotated[
+        bool,
+        typer.Option(
+            "--run-code",
+            help="Of a study that was carried out with classes of somebody's own: import them, "
+            "which runs their code.",
+        ),
+    ] = False,
     out: Out = Path("runs"),
 ) -> None:
     """Write a report on runs: one page to open, and every figure and table as files.
@@ -49,7 +57,7 @@ def report(
     from paceline.studies.finding import find
 
     if len(runs) == 1 and (folder := find(runs[0], out)) is not None:
-        report_again(folder, to, title)
+        report_again(folder, to, title, run_code=run_code)
         return
     with Drawer() as drawer:  # gets ready while the runs are read
         from paceline.report import page_of, write

@@ -77,6 +77,14 @@ def show(  # noqa: PLR0917 - each is an option on the command line
             "--set", metavar="FIELD=VALUE", help="With --graph: set a field of the workload."
         ),
     ] = None,
+    run_code: Annotated[
+        bool,
+        typer.Option(
+            "--run-code",
+            help="With --graph and the spec.toml of a run: import the class of somebody's own that "
+            "it names, which runs its code.",
+        ),
+    ] = False,
     out: Out = Path("runs"),
     json_: AsJson = False,
 ) -> None:
@@ -86,7 +94,7 @@ def show(  # noqa: PLR0917 - each is an option on the command line
     """
     settings = [*(set_ or []), *(more_settings or [])]
     if graph:
-        show_graph(_workload(run, settings), as_json=json_)
+        show_graph(_workload(run, settings, run_code=run_code), as_json=json_)
         return
     if settings:
         raise SpecError(
@@ -108,15 +116,20 @@ def show(  # noqa: PLR0917 - each is an option on the command line
     typer.echo(f"\n{found.spec_text()}")
 
 
-def _workload(name: str, settings: list[str]) -> Workload:
+def _workload(name: str, settings: list[str], *, run_code: bool) -> Workload:
     """Make the workload that is asked for, with the fields that are set."""
-    from paceline.workloads import WORKLOADS
+    from paceline.parts import build_part, code_in
 
     reason = "of the workload only: --set workload.field=value"
     others = [each for each in settings if not each.startswith("workload.")]
     if others:
         raise SpecError([Problem("--set", each, reason) for each in others])
-    workload: Workload = WORKLOADS.build(spec_table(name, {}, settings)["workload"])
+    table = {"workload": spec_table(name, {}, settings).get("workload")}
+    code = next(code_in(table), None) if name.endswith(".toml") else None
+    if code and not run_code:
+        reason = "somebody's own code, which is not run unless --run-code is given"
+        raise SpecError([Problem("workload", code, reason)])
+    workload: Workload = build_part("workload", table)
     return workload
 
 

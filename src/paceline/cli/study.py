@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from paceline.cli.run import interrupt_on, spec_table
-from paceline.errors import Interrupted, Problem, SpecError
+from paceline.errors import Interrupted, Problem, SpecError, StoreError
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
@@ -154,9 +154,13 @@ def _settings(settings: list[str]) -> dict[str, Any]:
     return flat({**over, "workload": workload})
 
 
-def report_again(path: Path, to: Path | None, title: str | None) -> None:
-    """Write the page of a study's folder from what is finished, whether all of it is or not."""
+def report_again(path: Path, to: Path | None, title: str | None, *, run_code: bool) -> None:
+    """Write the page of a study's folder from what is finished, whether all of it is or not.
+
+    Classes of somebody's own that its note names are imported only if their code may be run.
+    """
     from paceline import studies
+    from paceline.parts import code_in
     from paceline.studies.executor import gathered
     from paceline.studies.folder import StudyDir
     from paceline.studies.grid import Grid
@@ -165,6 +169,10 @@ def report_again(path: Path, to: Path | None, title: str | None) -> None:
     name, variant, fields = folder.noted()
     studies.load(name)  # says so where it is none of ours
     plans = Grid.read(name).plan(variant, fields)
+    named = next((code for each in plans for code in code_in(each.table())), None)
+    if named and not run_code:
+        reason = f"its runs are of {named}; --run-code runs that code, to tell which they are"
+        raise StoreError(f"{path}: {reason}")
     _show(name, variant, fields, gathered(plans, folder), path, to=to, title=title)
 
 

@@ -10,12 +10,12 @@ import contextlib
 import os
 import socket
 import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from typing import Final, Self, final
 
 from paceline.clusters.base import SEAT_VARIABLE
 from paceline.comm.line import Line, LineClosed
+from paceline.interpreter import own_command, safe_path
 
 _PATIENCE_S: Final = 5.0
 
@@ -78,7 +78,7 @@ class Zygote:
             "fork",
             [end],
             imports=[*imports],
-            path=sys.path,
+            path=safe_path(),
             environment=_changes(self._environment, _quiet_environment()),
             folder=None if folder == self._folder else folder,
         )
@@ -89,7 +89,7 @@ class Zygote:
         self._environment, self._folder = _quiet_environment(), _folder()
         with other:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "paceline.clusters.zygote_process", str(other.fileno())],
+                own_command("paceline.clusters.zygote_process", str(other.fileno())),
                 pass_fds=(other.fileno(),),
                 stdin=subprocess.DEVNULL,
                 env=self._environment,

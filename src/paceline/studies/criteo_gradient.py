@@ -87,8 +87,9 @@ def _compute_ms(run: StoredRun) -> float:
 
 def _size(row: Mapping[str, Any]) -> int | None:
     """How many values an operator's first input has."""
-    shapes = row.get("input_shapes") or [None]
-    return None if shapes[0] is None else math.prod(shapes[0])
+    first = (row.get("input_shapes") or [None])[0]
+    is_shape = isinstance(first, list) and all(isinstance(each, int) for each in first)
+    return math.prod(first) if is_shape else None
 
 
 def _short(operator: str) -> str:

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, final
 
+from paceline import untrusted
+from paceline.schema import fits
 from paceline.stored import StoredRun
 from paceline.studies.grid import Planned
 
 PEERS: Final = "peers.json"
 """What `benchmarks/study_peers.py` writes beside the runs."""
+_NUMBERS: Final = ("peer_s", "ours_s", "ratio", "ratio_low", "ratio_high", "log_loss")
+_PEER: Final = {**dict.fromkeys(_NUMBERS, float), "n": int, "setting": str}
 
 
 class Untestable(Exception):
@@ -103,7 +106,14 @@ class Evidence:
 def with_peers(evidence: Evidence, out: Path) -> Evidence:
     """Add what the peers' benchmark measured, if it was run into the same folder."""
     try:
-        peers = json.loads((out / PEERS).read_text())
+        peers = untrusted.read_json(out / PEERS)
     except (OSError, ValueError):
         return evidence
-    return dataclasses.replace(evidence, peers=peers)
+    known = peers.items() if isinstance(peers, dict) else ()
+    return dataclasses.replace(
+        evidence, peers={name: peer for name, peer in known if _is_told(peer)}
+    )
+
+
+def _is_told(peer: object) -> bool:
+    return fits(peer, {"reason": str}) or fits(peer, _PEER)

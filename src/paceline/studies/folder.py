@@ -19,15 +19,15 @@ import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, final
+from typing import Any, Final, final
 
-from paceline.errors import SpecError, StoreError
+from paceline import schema, untrusted
+from paceline.errors import StoreError
 from paceline.runs import RunDir, write_atomically
-from paceline.spec import RunSpec
 from paceline.stored import StoredRun
 from paceline.studies import NOTE, RUNS
 from paceline.studies.grid import Fields, Variant
-from paceline.studies.here import key_of
+from paceline.studies.keys import key_of_table
 
 # As `create_run` names a folder: what is named otherwise was put there by somebody.
 _MADE: Final = re.compile(r"\d{8}-\d{6}-.+-[0-9a-f]{6}")
@@ -57,6 +57,16 @@ class Contents:
 
 
 @final
+@dataclass(frozen=True)
+class _Note:
+    """What a study's folder says of itself."""
+
+    study: str
+    variant: Variant
+    set: dict[str, Any]
+
+
+@final
 class StudyDir:
     """Where the runs of a study and its report are kept."""
 
@@ -78,10 +88,10 @@ class StudyDir:
     def noted(self) -> tuple[str, Variant, Fields]:
         """Read which study it is."""
         try:
-            told = json.loads(self._note.read_text())
-            return told["study"], told["variant"], told["set"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            told = schema.read(_Note, untrusted.read_json(self._note))
+        except (OSError, ValueError) as error:
             raise StoreError(f"{self._note} cannot be read: {error}") from error
+        return told.study, told.variant, told.set
 
     @contextlib.contextmanager
     def held(self) -> Iterator[None]:
@@ -129,8 +139,8 @@ def _stored(run: RunDir) -> StoredRun | None:
 
 
 def _key(run: RunDir) -> str | None:
-    """Tell which run it is; None where its spec is not there, or cannot be read here and now."""
+    """Tell which run it is; None where its spec is not there, or cannot be read."""
     try:
-        return key_of(RunSpec.read(run.spec))
-    except SpecError:
+        return key_of_table(run.read_spec())
+    except StoreError:
         return None

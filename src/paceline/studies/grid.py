@@ -54,6 +54,8 @@ class Planned:
             inner = table
             for key in path:
                 inner = inner.setdefault(key, {})
+                if not isinstance(inner, dict):
+                    raise SpecError([Problem(field, value, f"{key} = {inner!r} is given too")])
             inner[last] = value
         return table
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 from collections.abc import Container, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
@@ -13,6 +12,7 @@ from paceline.clusters import CLUSTERS
 from paceline.errors import Problem, SpecError
 from paceline.spec import RunSpec
 from paceline.studies.grid import Planned
+from paceline.studies.keys import key_of
 
 EMULATED: Final = "emulated"
 ON_ONE_NODE: Final = "on `local`, where all seats share one node"
@@ -35,11 +35,6 @@ class Settled:
     @property
     def key(self) -> str | None:
         return None if self.spec is None else key_of(self.spec)
-
-
-def key_of(spec: RunSpec) -> str:
-    """Tell a run by what was asked for, every field: the same spec is the same run."""
-    return hashlib.sha256(spec.toml().encode()).hexdigest()
 
 
 def settle(plans: Sequence[Planned]) -> list[Settled]:

@@ -5,18 +5,19 @@ Reading one needs no torch: the driver does so to check what was asked for.
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from importlib import resources
 from pathlib import Path
 from typing import Any, Final, final
 
+from paceline import untrusted
 from paceline.description import Count, Description, NotNegative, Positive, build
 from paceline.errors import Problem, SpecError
 
 PREFIX: Final = "replay:"
 REAL: Final = "cpu"
+_MOST_BYTES: Final = 16 * untrusted.MIB
 # Back-propagation multiplies twice for each multiplication forward: once for the gradient of the
 # weights, once for that of the inputs.
 _BACKWARD_SHARE: Final = 2 / 3
@@ -130,11 +131,10 @@ def own_file(device: str) -> Path | None:
 def device_rates(device: str) -> DeviceRates:
     """Read the file that a device names; raises `SpecError` where it cannot be used."""
     name = device.removeprefix(PREFIX)
-    own = own_file(device)
-    source = resources.files(__name__).joinpath(f"{name}.toml") if own is None else own
+    path = own_file(device) or Path(str(resources.files(__name__))) / f"{name}.toml"
     try:
-        table = tomllib.loads(source.read_text(encoding="utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        table = untrusted.read_toml(path, _MOST_BYTES, follow=True)
+    except (OSError, ValueError) as error:
         reason = f"no such file of rates, or not one: {error}"
         raise SpecError([Problem("device", device, reason, choices())]) from error
     read = build(DeviceRates, table, device)
