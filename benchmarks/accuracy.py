@@ -1,4 +1,4 @@
-"""Does it learn? The two models on full MNIST, as report 000 trained the first.
+"""Does it learn? The two models on full MNIST, as Bhat et al. trained the first.
 
     paceline data get mnist
     python benchmarks/accuracy.py

@@ -83,14 +83,14 @@ class TestNodesOverTime:
     @pytest.mark.parametrize("name", NAMES)
     def test_they_are_replayed_and_say_so(self, full, name):
         figure = STUDY.figures[name](with_ends(full, real_s=5.0, replayed_s=50.0))
-        assert "of each node over time, replayed compute (001)" in figure.title
+        assert "of each node over time, replayed compute (Liu et al.)" in figure.title
         assert figure.table.frame["time_s"].max() == 50.0
         assert ("figure device-busy" in figure.caption) == (name == "cpu")
 
     @pytest.mark.parametrize("name", NAMES)
     def test_without_replayed_runs_they_are_real_and_say_so(self, full, name):
         figure = STUDY.figures[name](real_of(full))
-        assert "of each node over time, real compute (001)" in figure.title
+        assert "of each node over time, real compute (Liu et al.)" in figure.title
         assert figure.caption == "Drawn is the first of 3 seeds. "
 
     def test_how_busy_replayed_devices_are_is_a_figure_of_its_own(self, full):

@@ -179,7 +179,10 @@ class TestStragglers:
     def test_it_does_not_where_that_cannot_be_told(self, tmp_path):
         judged = self.judged(tmp_path, (20.0, 21.0, 22.0), (11.0, 12.0, 20.5))
         assert judged.judgement == "does not hold here"
-        assert "costs sync more (002): a tie: the ranges of repetitions overlap" in judged.reason
+        assert (
+            "costs sync more (Jin et al.): a tie: the ranges of repetitions overlap"
+            in judged.reason
+        )
 
     def test_a_node_that_could_not_be_made_slow_says_nothing(self, tmp_path):
         told = "cluster.cpus: nodes may use all cores: node2 = 0.25: no cgroup is mounted"

@@ -1,4 +1,4 @@
-"""One, two and three workers of `mnist-logistic`, in a table and in figure 3 of report 000."""
+"""One, two and three workers of `mnist-logistic`, in a table and in figure 3 of Bhat et al."""
 
 from dataclasses import replace
 

@@ -82,17 +82,23 @@ def _list() -> None:
     from paceline.cli.tables import listing, number, wide_console, words
     from paceline.studies import STUDIES, WAITING
     from paceline.studies.grid import Grid
+    from paceline.studies.reports import REPORTS
 
     counts_of = (number("runs quick"), number("full"))
-    table = listing(Head("name"), words("what it is"), *counts_of, Head("claims"))
+    table = listing(Head("name"), words("what it is"), words("after"), *counts_of, Head("claims"))
     for name, what in STUDIES.items():
         grid = Grid.read(name)
         keys = list(grid.claims)
         counts = [str(len(grid.plan(variant))) for variant in ("quick", "full")]
-        table.add_row(name, what, *counts, f"{keys[0]} to {keys[-1]}")
+        after = ", ".join(each.short for each in grid.after)
+        table.add_row(name, what, after, *counts, f"{keys[0]} to {keys[-1]}")
     for name, when in WAITING.items():
         table.add_row(name, when)
-    wide_console().print(table)
+    console = wide_console()
+    console.print(table)
+    console.print("\nThe reports that they follow:")
+    for report in REPORTS.values():
+        console.print(f"  {report.short}: {report.full}", markup=False)
 
 
 def _carry_out(
@@ -205,6 +211,8 @@ def _show(
 
 def _introduce(grid: Grid, variant: Variant) -> None:
     typer.echo(f"{grid.name}: {grid.title}. {grid.reports}.", err=True)
+    for report in grid.after:
+        typer.echo(f"  {report.short}: {report.full}", err=True)
     typer.echo(f"--{variant}: {grid.says(variant)}.", err=True)
 
 

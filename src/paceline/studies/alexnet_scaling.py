@@ -1,4 +1,4 @@
-"""`alexnet-scaling`: the figures and claims of report 001, part 2."""
+"""`alexnet-scaling`: the figures and claims of Liu et al., part 2."""
 
 from __future__ import annotations
 
@@ -51,14 +51,14 @@ def summary(evidence: Evidence) -> Table:
         medians.SEEDS,
     ]
     note = (
-        f"{medians.NOTE}Report 001 publishes no table of these runs. A replayed loss means nothing."
+        f"{medians.NOTE}Liu et al. publish no table of these runs. A replayed loss means nothing."
     )
     return charts.side_by_side("summary", "AlexNet", rows, columns, note=note, runs=shown)
 
 
 def loss(evidence: Evidence) -> Figure:
     """Loss over samples per cluster size."""
-    title = "Loss over images, real compute, by cluster size (001)"
+    title = "Loss over images, real compute, by cluster size (Liu et al.)"
     caption = medians.first_of(evidence.num_seeds("real"))
     return charts.loss("loss", title, _runs(evidence, "real"), charts.SAMPLES, caption=caption)
 
@@ -69,7 +69,7 @@ def rate(evidence: Evidence) -> Figure:
     series = {each: {"strategy": each} for each in STRATEGIES}
     return charts.over_tag(
         "images-per-second",
-        f"Images a second by cluster size, {group} compute (001)",
+        f"Images a second by cluster size, {group} compute (Liu et al.)",
         evidence,
         group,
         x=WORKERS,
@@ -82,7 +82,7 @@ def rate(evidence: Evidence) -> Figure:
 def used(name: str, what: str, measure: str, evidence: Evidence, caption: str = "") -> Figure:
     """CPU, memory or network of each node over time, of the runs that judge A3 and A4."""
     group = _judging(evidence)
-    title = f"{what} of each node over time, {group} compute (001)"
+    title = f"{what} of each node over time, {group} compute (Liu et al.)"
     told = medians.first_of(evidence.num_seeds(group)) + caption
     return charts.usage(name, title, _runs(evidence, group), measure, caption=told)
 

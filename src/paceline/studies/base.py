@@ -65,6 +65,7 @@ def page_of(
         labels=labels_of(evidence.all_runs),
         sections=(
             Section(title="Claims", items=tuple(claims)),
+            *_reports(grid),
             *_contradictions(study, evidence),
             Section(title="Tables", items=_made(study.tables, evidence)),
             Section(title="Figures", items=_made(study.figures, evidence)),
@@ -72,6 +73,16 @@ def page_of(
             Section(title="Specs and machine", items=background(evidence.runs), folded=True),
         ),
     )
+
+
+def _reports(grid: Grid) -> list[Section]:
+    """Say whose reports the claims are from."""
+    cited = tuple(f"{_capital(each.short)}: {each.full}." for each in grid.after)
+    return [Section(title="The reports", text=cited)] if cited else []
+
+
+def _capital(text: str) -> str:
+    return f"{text[:1].upper()}{text[1:]}"
 
 
 def _contradictions(study: Study, evidence: Evidence) -> list[Section]:

@@ -31,8 +31,8 @@ def s1(evidence: Evidence) -> Judged:
     is_faster, why_tie = above(steps[SYNC], steps[ASYNC])
     measured = f"{_beside('1,000 global steps', steps)}; {_beside('1,000 rows', rows)}"
     reason = (
-        "judged by global steps, as 002 counts them: one of sync takes a mini-batch of each of the "
-        f"{runs[SYNC][0].result.num_workers} workers, one of async a single one; the "
+        "judged by global steps, as Jin et al. count them: one of sync takes a mini-batch of each "
+        f"of the {runs[SYNC][0].result.num_workers} workers, one of async a single one; the "
         "figures per row leave that out"
     )
     return judged(is_faster, measured, f"{why_tie}; {reason}" if why_tie else reason)
@@ -78,8 +78,9 @@ def s3(evidence: Evidence) -> Judged:
     with_rows, why_tie = above([rates["rows", ASYNC]], [rates["rows", SYNC]])
     dense = rates["dense model", SYNC] > 10 * rates["rows", SYNC]
     reason = (
-        "asked for: async moves more than sync where rows move (002), and sync ten times as much "
-        "where the dense model does (003); n=1"
+        "asked for: async moves more than sync where rows move (Jin et al.), and sync ten times as "
+        "much "
+        "where the dense model does (the untitled report); n=1"
     )
     holds, reasons = [with_rows, dense], [f"rows: {why_tie}", reason] if why_tie else [reason]
     try:
@@ -90,7 +91,7 @@ def s3(evidence: Evidence) -> Judged:
         holds.append(slow.judgement == "holds")
         parts.append(slow.measured)
         reasons.append(
-            f"and that a slow node costs sync more (002){slow.reason and f': {slow.reason}'}"
+            f"and that a slow node costs sync more (Jin et al.){slow.reason and f': {slow.reason}'}"
         )
     return judged(all(holds), "; ".join(parts), "; ".join(reasons))
 
@@ -203,7 +204,8 @@ def both_ways(evidence: Evidence) -> str:
         f"{shares['dense', SYNC]:.0f} % and {shares['dense', ASYNC]:.0f} % where the dense model "
         f"does; node 0's CPU is at {used['dense', SYNC]:.0f} % in sync and "
         f"{used['dense', ASYNC]:.0f} % in async there, of a core. What moves is what was varied: "
-        "002 moves rows, a step is short, and what binds is who must wait; 003 moves 135 MB twice "
+        "Jin et al. move rows, a step is short, and what binds is who must wait; the untitled "
+        "report moves 135 MB twice "
         "a step, and the link binds. The reports' own runtimes and machines were not."
     )
 

@@ -1,4 +1,4 @@
-"""`criteo-sparse`: the tables and figures of reports 002 and 003."""
+"""`criteo-sparse`: the tables and figures of Jin et al. and the untitled report."""
 
 from __future__ import annotations
 
@@ -34,26 +34,26 @@ RATE: Final = Column(name="samples_per_s", label="rows a second", form=",.0f")
 BATCH: Final = Column(name="batch", label="batch", form="d")
 _GENERATED: Final = "Rows here are generated, of the same shape, with a planted model."
 
-# Report 002, table 1: 50,000 steps, evaluations included: minutes, accuracy.
+# Jin et al., table 1: 50,000 steps, evaluations included: minutes, accuracy.
 TABLE_1: Final = {"sync": (23.75, 72.48), "async": (4.75, 74.73)}
-# Report 002: seconds for 1,000 steps.
+# Jin et al.: seconds for 1,000 steps.
 PER_1000: Final = {"sync": 6.0, "async": 2.5}
-# Report 002, table 2: sync 10,000 steps, async 30,000: CPU %, network read and written, disk read
+# Jin et al., table 2: sync 10,000 steps, async 30,000: CPU %, network read and written, disk read
 # and written (M).
 TABLE_2: Final = {"sync": (129, 92, 92, 1.3, 2.1), "async": (58, 248, 248, 0.31, 12.13)}
-# Report 002, table 3: seconds for the same rows (20,000 by its formula), by batch.
+# Jin et al., table 3: seconds for the same rows (20,000 by its formula), by batch.
 TABLE_3: Final = {
     "sync": {1: 135.7, 100: 67.9, 1000: 63.4, 10_000: 64.8},
     "async": {1: 145.5, 100: 65.5, 1000: 62.3, 10_000: 62.1},
 }
-# Report 003, table 1: ms at batch 10.
+# The untitled report, table 1: ms at batch 10.
 OPERATORS: Final = {
     "forward sparse-dense product": "2.02",
     "elementwise steps": "0.009 to 0.03",
     "backward sparse-dense product": "80.91",
     "sum over the batch": "42.45",
 }
-# Report 003, table 3: batch 20, one node; sync, async.
+# The untitled report, table 3: batch 20, one node; sync, async.
 PEAKS: Final = {
     "peak disk (KB/s)": (240, 235),
     "peak CPU (%)": (38, 96),
@@ -63,7 +63,7 @@ PEAKS: Final = {
 
 
 def time_and_accuracy(evidence: Evidence) -> Table:
-    """Time with and without evaluations, and accuracy, medians of seeds, beside report 002's."""
+    """Time with and without evaluations, and accuracy, medians of seeds, beside Jin et al.'s."""
     rows, shown = [], []
     for mode, strategy in MODES.items():
         runs = evidence.need("steps", strategy=strategy)
@@ -101,23 +101,27 @@ def time_and_accuracy(evidence: Evidence) -> Table:
         Column(name="larger", label="the larger class", **percent),  # type: ignore[arg-type]
         Column(
             name="said_s",
-            label="002: with evaluations, 50,000 steps",
+            label="Jin et al.: with evaluations, 50,000 steps",
             unit="s",
             form=",.0f",
             published=True,
         ),
         Column(
-            name="said_1000", label="002: for 1,000 steps", unit="s", form=".1f", published=True
+            name="said_1000",
+            label="Jin et al.: for 1,000 steps",
+            unit="s",
+            form=".1f",
+            published=True,
         ),
-        Column(name="said_accuracy", label="002: accuracy", published=True, **percent),  # type: ignore[arg-type]
+        Column(name="said_accuracy", label="Jin et al.: accuracy", published=True, **percent),  # type: ignore[arg-type]
     ]
-    title = "Time and accuracy at batch 1 (002, table 1)"
+    title = "Time and accuracy at batch 1 (Jin et al., table 1)"
     note = medians.NOTE + _origin(shown)
     return charts.side_by_side("table-1", title, rows, columns, note=note, runs=shown)
 
 
 def bottleneck(evidence: Evidence) -> Table:
-    """CPU, network and disk, beside report 002's."""
+    """CPU, network and disk, beside Jin et al.'s."""
     names = ("CPU %", "network read MB", "network written MB", "disk read MB", "disk written MB")
     rows, shown = [], []
     for position, what in enumerate(names):
@@ -131,16 +135,16 @@ def bottleneck(evidence: Evidence) -> Table:
     columns = [Column(name="what", label="node 0, batch 1")]
     columns += [Column(name=f"ours_{mode}", label=f"{mode}, here", form=",.2f") for mode in MODES]
     columns += [
-        Column(name=f"said_{mode}", label=f"{mode}, 002", form=",.2f", published=True)
+        Column(name=f"said_{mode}", label=f"{mode}, Jin et al.", form=",.2f", published=True)
         for mode in MODES
     ]
-    note = "Sync makes a third of async's steps, as in 002. " + _origin(shown)
-    title = "CPU, network, disk (002, table 2)"
+    note = "Sync makes a third of async's steps, as in Jin et al. " + _origin(shown)
+    title = "CPU, network, disk (Jin et al., table 2)"
     return charts.side_by_side("table-2", title, rows, columns, note=note, runs=shown)
 
 
 def batch_times(evidence: Evidence) -> Table:
-    """Seconds for the same rows by batch, beside report 002's."""
+    """Seconds for the same rows by batch, beside Jin et al.'s."""
     rows, shown = [], []
     for batch in sorted(evidence.values("batch", "batch")):
         row: dict[str, object] = {"batch": batch}
@@ -165,30 +169,36 @@ def batch_times(evidence: Evidence) -> Table:
                 name=f"accuracy_{mode}", label=f"{mode}, accuracy", unit="%", form=".1f", scale=100
             ),
             Column(
-                name=f"said_{mode}", label=f"{mode}, 002", unit="s", form=",.1f", published=True
+                name=f"said_{mode}",
+                label=f"{mode}, Jin et al.",
+                unit="s",
+                form=",.1f",
+                published=True,
             ),
         ]
     columns.append(Column(name="larger", label="the larger class", unit="%", form=".1f", scale=100))
     trained = f"{shown[0].result.samples:,}" if shown else "the same"
-    title = f"Seconds for {trained} rows by batch, 2 workers (002, table 3: 20,000 rows)"
+    title = f"Seconds for {trained} rows by batch, 2 workers (Jin et al., table 3: 20,000 rows)"
     return charts.side_by_side("table-3", title, rows, columns, note=_origin(shown), runs=shown)
 
 
 def operators(evidence: Evidence) -> Table:
-    """Time of each operator of a gradient, beside report 003's."""
+    """Time of each operator of a gradient, beside the untitled report's."""
     ours = {name: _operators(name, evidence) for name in ("dense", "resources")}
     rows = [
         {"operator": name, "dense": ours["dense"].get(name), "sparse": ours["resources"].get(name)}
         for name in dict.fromkeys([*ours["dense"], *ours["resources"]])
     ]
-    rows += [{"operator": f"003: {name}", "said": said} for name, said in OPERATORS.items()]
+    rows += [
+        {"operator": f"untitled report: {name}", "said": said} for name, said in OPERATORS.items()
+    ]
     columns = [
         Column(name="operator", label="operator"),
         Column(name="dense", label="dense model, here", unit="ms", form=".3f"),
         Column(name="sparse", label="row-sparse, here", unit="ms", form=".3f"),
-        Column(name="said", label="003, batch 10 (ms)", published=True),
+        Column(name="said", label="untitled report, batch 10 (ms)", published=True),
     ]
-    title = "Profile of one gradient (003, table 1)"
+    title = "Profile of one gradient (the untitled report, table 1)"
     shown = [evidence.first(group, strategy="ps-sync") for group in ours]
     return charts.side_by_side("operators", title, rows, columns, note=_PROFILED, runs=shown)
 
@@ -200,7 +210,7 @@ _MOST_OPERATORS: Final = 6
 
 
 def peaks(evidence: Evidence) -> Table:
-    """Peaks of disk, CPU, memory and network at batch 20, beside report 003's."""
+    """Peaks of disk, CPU, memory and network at batch 20, beside the untitled report's."""
     sides = {
         f"{mode}, {how}": evidence.first(group, strategy=strategy)
         for mode, strategy in MODES.items()
@@ -218,11 +228,12 @@ def peaks(evidence: Evidence) -> Table:
     columns = [Column(name="what", label="node 0, batch 20")]
     columns += [Column(name=side, label=f"{side}, here", form=",.1f") for side in sides]
     columns += [
-        Column(name=f"said_{mode}", label=f"{mode}, 003", form=",.0f", published=True)
+        Column(name=f"said_{mode}", label=f"{mode}, untitled report", form=",.0f", published=True)
         for mode in MODES
     ]
-    note = "003 moves the dense model. Memory is of the machine's. " + _origin(list(sides.values()))
-    title = "Peaks of one node (003, table 3)"
+    note = "The untitled report moves the dense model. Memory is of the machine's. "
+    note += _origin(list(sides.values()))
+    title = "Peaks of one node (the untitled report, table 3)"
     return charts.side_by_side("peaks", title, rows, columns, note=note, runs=list(sides.values()))
 
 
@@ -266,7 +277,7 @@ def profile(evidence: Evidence) -> Figure:
     sides = {"dense model": "ps-sync", "row-sparse": "ps-sync"}
     return charts.figure(
         "profile",
-        "Profile of one gradient, batch 20 (003)",
+        "Profile of one gradient, batch 20 (the untitled report)",
         polars.DataFrame(rows),
         [Column(name="run", label="run"), Column(name="operator", label="operator"), value],
         lambda frame: drawing.stacked(
@@ -288,7 +299,7 @@ def scaling(evidence: Evidence) -> Figure:
     series = {mode: {"strategy": each} for mode, each in MODES.items()}
     return charts.over_tag(
         "workers",
-        "Rows a second over workers, batch 100 (002: speed-ups scale poorly)",
+        "Rows a second over workers, batch 100 (Jin et al.: speed-ups scale poorly)",
         evidence,
         "workers",
         x=WORKERS,

@@ -1,4 +1,4 @@
-"""A synchronous step of the dense model in its parts, beside report 003's arithmetic (S8)."""
+"""A synchronous step of the dense model in its parts, beside published arithmetic (S8)."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from paceline.studies.measures import known
 
 STEP_PARTS: Final = "dense-step"
 SAID_S: Final = 7.121
-"""What report 003 measured of a step."""
+"""What the untitled report measured of a step."""
 LINK_BYTES_PER_S: Final = 350e6
-"""What report 003's machines moved at most."""
+"""What the untitled report's machines moved at most."""
 _NEAR: Final = 0.05
 """Seconds that are no further apart follow from each other."""
 _SPANS: Final = ("load", "compute", "exchange")
@@ -82,7 +82,7 @@ class DenseStep:
 
 
 def step_parts(evidence: Evidence) -> Table:
-    """The parts of a step as they were measured, beside the arithmetic and what 003 said."""
+    """The parts of a step as they were measured, beside the arithmetic and what was published."""
     run = evidence.first("dense", strategy="ps-sync")
     step = DenseStep.of(run)
     model = f"{step.moved_bytes / 2e6:,.0f} MB x {step.num_workers} at 350 MB/s"
@@ -106,13 +106,13 @@ def step_parts(evidence: Evidence) -> Table:
         Column(name="part", label="part of a synchronous step"),
         Column(name="ours", label="here", unit="s", form=".3f"),
         Column(name="arithmetic", label="by arithmetic", unit="s", form=".2f"),
-        Column(name="said", label="003", unit="s", form=".3f", published=True),
+        Column(name="said", label="untitled report", unit="s", form=".3f", published=True),
     ]
     note = (
         "Means over workers and steps, `strategy.sparse=false`. By arithmetic the server's link is "
         "what an exchange takes; load and compute are as measured."
     )
-    title = "A step of the dense model in its parts (003; claim S8)"
+    title = "A step of the dense model in its parts (the untitled report; claim S8)"
     return charts.side_by_side(STEP_PARTS, title, rows, columns, note=note, runs=[run])
 
 

@@ -1,4 +1,4 @@
-"""What one slow node costs each mode: whether sync is exposed to stragglers (002, claim S3)."""
+"""What one slow node costs each mode: is sync exposed to stragglers? (Jin et al., claim S3)."""
 
 from __future__ import annotations
 

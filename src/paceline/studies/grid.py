@@ -1,6 +1,7 @@
 """The runs of a study: a TOML file that says which fields are varied, and how far.
 
-A file has `title`, `reports` (what is reproduced), `[claims]` (what they said, by key), `[common]`
+A file has `title`, `after` (whose reports it follows, as `reports.py` names them), `reports` (what
+of them is reproduced, and what they leave open), `[claims]` (what they said, by key), `[common]`
 (fields of every run), `[quick]` and `[full]` (`says`: what the variant runs; `set`: fields), and
 `[[runs]]`, each with
 
@@ -23,6 +24,7 @@ from importlib import resources
 from typing import Any, Final, Literal, Self, final
 
 from paceline.errors import Problem, SpecError
+from paceline.studies.reports import REPORTS, Report
 
 Variant = Literal["quick", "full"]
 Fields = Mapping[str, Any]
@@ -68,6 +70,7 @@ class Grid:
     name: str
     title: str
     reports: str
+    after: tuple[Report, ...]
     claims: Mapping[str, str]
     common: Fields
     variants: Mapping[str, Mapping[str, Any]]
@@ -89,6 +92,7 @@ class Grid:
             name=name,
             title=table["title"],
             reports=table["reports"],
+            after=tuple(REPORTS[each] for each in table.get("after", ())),
             claims=table["claims"],
             common=dict(_dotted(table.get("common", {}))),
             variants={each: table[each] for each in ("quick", "full") if each in table},

@@ -1,4 +1,4 @@
-"""`lenet-scaling`: the tables, figures and claims of report 000, section 4."""
+"""`lenet-scaling`: the tables, figures and claims of Bhat et al., section 4."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from paceline.studies.base import Judged, Study, judged
 from paceline.studies.evidence import Evidence, Untestable
 from paceline.studies.measures import above, known, median, node, node_bytes, of, per_s, spread
 
-# Report 000, table 2: (1 node), (2 nodes: node 0, node 1), (3 nodes: node 0, node 1).
+# Bhat et al., table 2: (1 node), (2 nodes: node 0, node 1), (3 nodes: node 0, node 1).
 TABLE_2: Final = {
     "mean CPU (%)": ("60", "58, 54", "57, 56"),
     "peak memory (MB)": ("1098", "1052, 710", "1034, 680"),
     "mean received (KB/s)": ("21", "4800, 4600", "5826, 5828"),
     "mean sent (KB/s)": ("18", "4600, 4550", "5802, 5830"),
 }
-# Report 000, table 3: 3 nodes, 25 epochs; by batch: (node 0, node 1).
+# Bhat et al., table 3: 3 nodes, 25 epochs; by batch: (node 0, node 1).
 TABLE_3: Final = {
     32: ("47, 47", "885, 675"),
     64: ("56, 56", "895, 685"),
@@ -36,7 +36,7 @@ ACCURACY: Final = Column(name="accuracy", label="test accuracy", unit="%", form=
 
 
 def table_2(evidence: Evidence) -> Table:
-    """Resources by the number of nodes, beside report 000's."""
+    """Resources by the number of nodes, beside Bhat et al.'s."""
     sides = {
         "1 node": evidence.need("one"),
         "2 nodes": evidence.need("nodes", strategy="ring", num_workers=2),
@@ -52,10 +52,12 @@ def table_2(evidence: Evidence) -> Table:
     ]
     columns = [Column(name="what", label="batch 64, ring (node 0, node 1)")]
     columns += [Column(name=f"ours_{side}", label=f"{side}, here") for side in sides]
-    columns += [Column(name=f"said_{side}", label=f"{side}, 000", published=True) for side in sides]
+    columns += [
+        Column(name=f"said_{side}", label=f"{side}, Bhat et al.", published=True) for side in sides
+    ]
     return charts.side_by_side(
         "table-2",
-        "Resources by cluster size (000, table 2)",
+        "Resources by cluster size (Bhat et al., table 2)",
         rows,
         columns,
         note=_note(sides["3 nodes"]),
@@ -64,7 +66,7 @@ def table_2(evidence: Evidence) -> Table:
 
 
 def table_3(evidence: Evidence) -> Table:
-    """CPU and memory by batch, beside report 000's."""
+    """CPU and memory by batch, beside Bhat et al.'s."""
     rows, shown = [], []
     for batch in _batches(evidence):
         runs = evidence.need("batch", strategy="ring", batch=batch)
@@ -87,10 +89,10 @@ def table_3(evidence: Evidence) -> Table:
         Column(name="cpu", label="mean CPU %, here"),
         Column(name="memory", label="peak memory MB, here"),
         medians.SEEDS,
-        Column(name="said_cpu", label="mean CPU %, 000", published=True),
-        Column(name="said_memory", label="peak memory MB, 000", published=True),
+        Column(name="said_cpu", label="mean CPU %, Bhat et al.", published=True),
+        Column(name="said_memory", label="peak memory MB, Bhat et al.", published=True),
     ]
-    title = "CPU and memory by batch, 3 nodes, ring (node 0, node 1; 000, table 3)"
+    title = "CPU and memory by batch, 3 nodes, ring (node 0, node 1; Bhat et al., table 3)"
     return charts.side_by_side("table-3", title, rows, columns, note=_note(shown), runs=shown)
 
 
@@ -101,7 +103,7 @@ def loss_nodes(evidence: Evidence) -> Figure:
         runs[f"{count} nodes"] = evidence.first("nodes", strategy="ring", num_workers=count)
     for count in evidence.values("scaled", "num_workers"):
         runs[f"{count} nodes, lr times {count}"] = evidence.first("scaled", num_workers=count)
-    title = "Loss over epochs, 1 to 3 nodes, batch 64, ring (000, fig. 5)"
+    title = "Loss over epochs, 1 to 3 nodes, batch 64, ring (Bhat et al., fig. 5)"
     caption = medians.first_of(evidence.num_seeds("nodes"))
     return charts.loss(
         "loss-nodes", title, runs, charts.EPOCHS, caption=caption, epochs=_epochs(runs)
@@ -116,7 +118,7 @@ def loss_batch(evidence: Evidence) -> Figure:
     }
     if not runs:
         raise evidence.lacking("batch", strategy="ring")
-    title = "Loss over epochs by batch, 3 nodes, ring (000, fig. 6)"
+    title = "Loss over epochs by batch, 3 nodes, ring (Bhat et al., fig. 6)"
     caption = medians.first_of(evidence.num_seeds("batch", strategy="ring"))
     return charts.loss(
         "loss-batch", title, runs, charts.EPOCHS, caption=caption, epochs=_epochs(runs)
@@ -126,7 +128,7 @@ def loss_batch(evidence: Evidence) -> Figure:
 def batch_figure(name: str, title: str, column: Column, evidence: Evidence) -> Figure:
     """Time or accuracy over batch."""
     series = {each: {"strategy": each} for each in evidence.values("batch", "strategy")}
-    full = f"{title} by batch, 3 nodes (000, fig. 7)"
+    full = f"{title} by batch, 3 nodes (Bhat et al., fig. 7)"
     return charts.over_tag(
         name,
         full,
@@ -156,7 +158,7 @@ def nodes_figure(name: str, title: str, column: Column, evidence: Evidence) -> F
     if not rows:
         raise evidence.lacking("nodes")
     by = {each: each for each in strategies}
-    full = f"{title} by cluster size, batch 64 (000, fig. 8)"
+    full = f"{title} by cluster size, batch 64 (Bhat et al., fig. 8)"
     return charts.over(name, full, rows, WORKERS, column, by=by, runs=shown)
 
 
@@ -169,7 +171,7 @@ def network_batch(evidence: Evidence) -> Figure:
     }
     if not runs:
         raise evidence.lacking("batch", strategy="ring")
-    title = "Network of node 0 over time by batch, sent (000, fig. 9)"
+    title = "Network of node 0 over time by batch, sent (Bhat et al., fig. 9)"
     caption = medians.first_of(evidence.num_seeds("batch", strategy="ring"))
     return charts.usage(
         "network-batch", title, runs, "net_sent_bytes_per_s", nodes=("node0",), caption=caption

@@ -97,7 +97,7 @@ def l6(evidence: Evidence) -> Judged:
         f"core; batch 10: async {spread(at_10[0], '.0f', '%')}, sync {spread(at_10[1], '.0f', '%')}"
     )
     (first, tie_75), (second, tie_10) = above(*at_75), above(at_10[1], at_10[0])
-    right = [name for name, holds in (("000", first), ("001", second)) if holds]
+    right = [name for name, holds in (("Bhat et al.", first), ("Liu et al.", second)) if holds]
     reason = f"right here, each at its own batch: {' and '.join(right) or 'neither'}"
     ties = [f"batch {batch} is {tie}" for batch, tie in ((75, tie_75), (10, tie_10)) if tie]
     return judged(first and second, measured, "; ".join([reason, *ties]))

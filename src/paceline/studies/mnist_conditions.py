@@ -1,4 +1,4 @@
-"""Where reports 000 and 001 contradict each other: what was measured, and when each is right."""
+"""Where Bhat et al. and Liu et al. contradict each other: what was measured, who is right when."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def loss_condition(evidence: Evidence) -> str:
     by_steps = losses_at(evidence, "pair", "steps", num_workers=3).gap
     return (
         f"At batch 75 the loss of sync differs from async's by {100 * early:+.0f} % a third of the "
-        f"way and by {100 * late:+.0f} % near the end where samples are equal (000's axis), and by "
-        f"{100 * by_steps:+.0f} % where global steps are (001's). An update of sync averages three "
-        "mini-batches at the same learning rate: over samples it makes a third of the updates, "
-        "over steps it sees three times the rows. The reports look along different axes."
+        f"way and by {100 * late:+.0f} % near the end where samples are equal (Bhat et al.'s "
+        f"axis), and by {100 * by_steps:+.0f} % where global steps are (Liu et al.'s). An update "
+        "of sync averages three mini-batches at the same learning rate: over samples it makes a "
+        "third of the updates, over steps it sees three times the rows. The reports look along different axes."
     )
 
 
@@ -42,13 +42,17 @@ def cpu_condition(evidence: Evidence) -> str:
     order = measures.tie(*used)
     if not order:
         is_free = median(used[0]) > median(used[1])
-        order = "async is above sync, as in 000" if is_free else "sync is above async, as in 001"
+        order = (
+            "async is above sync, as in Bhat et al."
+            if is_free
+            else "sync is above async, as in Liu et al."
+        )
     return (
         f"At batch 75 node 0 uses {spread(used[0], '.0f', '%')} of a core in async and "
         f"{spread(used[1], '.0f', '%')} in sync: {order}. Workers compute for "
         f"{100 * shares[0]:.0f} % of their time in async and {100 * shares[1]:.0f} % in sync. The "
-        "condition itself was not varied: waiting that costs CPU in 001's runtime, and none in "
-        "000's, would explain both, but no run here has either runtime."
+        "condition itself was not varied: waiting that costs CPU in Liu et al.'s runtime, and none "
+        "in Bhat et al.'s, would explain both, but no run here has either runtime."
     )
 
 
@@ -63,11 +67,12 @@ def memory_condition(evidence: Evidence) -> str:
     if large and not small:
         return (
             f"{told}: sync keeps what arrived until all are there, which a node notices once it is "
-            "large (000 saw queues of 138 MB), and does not where the model is small (001)."
+            "large (Bhat et al. saw queues of 138 MB), and does not where the model is small "
+            "(Liu et al.)."
         )
     return (
-        f"{told}. A server here adds gradients up as they arrive, in both modes: what 000 saw are "
-        "its runtime's queues, and with none of these 001 is right."
+        f"{told}. A server here adds gradients up as they arrive, in both modes: what Bhat et al. "
+        "saw are their runtime's queues, and with none of these Liu et al. are right."
     )
 
 
@@ -87,9 +92,10 @@ def rate_condition(evidence: Evidence) -> str:
     steps, _ = ratio(evidence, ASYNC, SYNC, lambda run: run.result.steps_per_s)
     work, _ = ratio(evidence, ASYNC, SYNC, lambda run: run.result.worker_steps_per_s)
     return (
-        f"Counted in global steps async makes {steps:.2f} times as many a second as sync (001), "
-        f"counted in mini-batches {work:.2f} times (000): a global step of sync is three "
-        "mini-batches. The two reports count different things and are both right about them."
+        f"Counted in global steps async makes {steps:.2f} times as many a second as sync "
+        f"(Liu et al.), counted in mini-batches {work:.2f} times (Bhat et al.): a global step of "
+        "sync is three mini-batches. The two reports count different things and are both right "
+        "about them."
     )
 
 

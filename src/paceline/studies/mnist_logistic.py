@@ -1,4 +1,4 @@
-"""`mnist-logistic`: the tables and figures of report 000, section 3, and report 001, part 1."""
+"""`mnist-logistic`: the tables and figures of Bhat et al., section 3, and Liu et al., part 1."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from paceline.studies.mnist_workers import (
 MODES: Final = {"async": "ps-async", "sync": "ps-sync"}
 BATCHES: Final = (5, 10, 20, 30, 40)
 
-# Report 000, table 1: 3 nodes, 10,000 steps a worker (inferred); (async, sync).
+# Bhat et al., table 1: 3 nodes, 10,000 steps a worker (inferred); (async, sync).
 TABLE_1: Final = {
     "node 0 CPU %": (42, 38),
     "node 1 CPU %": (33, 30),
@@ -32,7 +32,7 @@ TABLE_1: Final = {
     "node 1 received KB/s": (3173, 2930),
     "node 1 sent KB/s": (1698, 1560),
 }
-# Report 001: chief node, 3 nodes, 20 epochs; by batch 5, 10, 20, 30, 40. Its learning rate is
+# Liu et al.: chief node, 3 nodes, 20 epochs; by batch 5, 10, 20, 30, 40. Its learning rate is
 # inferred.
 BATCH_TABLES: Final[dict[str, dict[str, tuple[float, ...]]]] = {
     "async": {
@@ -54,7 +54,7 @@ _SHARED: Final = "All seats share node 0 here: its figures are of all of them, a
 
 
 def table_1(evidence: Evidence) -> Table:
-    """Resources of node 0 and node 1, beside report 000's."""
+    """Resources of node 0 and node 1, beside Bhat et al.'s."""
     runs = {mode: evidence.need("resources", strategy=name) for mode, name in MODES.items()}
     rows = []
     for what, said in TABLE_1.items():
@@ -66,20 +66,20 @@ def table_1(evidence: Evidence) -> Table:
         Column(name="what", label="3 nodes, batch 75"),
         Column(name="ours_async", label="async, here", form=",.0f"),
         Column(name="ours_sync", label="sync, here", form=",.0f"),
-        Column(name="said_async", label="async, 000", form=",.0f", published=True),
-        Column(name="said_sync", label="sync, 000", form=",.0f", published=True),
+        Column(name="said_async", label="async, Bhat et al.", form=",.0f", published=True),
+        Column(name="said_sync", label="sync, Bhat et al.", form=",.0f", published=True),
     ]
     all_runs = [run for each in runs.values() for run in each]
     note = (
-        "Means over the run, of memory the peak; CPU is of one core. 000's 10,000 steps are taken "
-        "as each worker's (inferred). "
+        "Means over the run, of memory the peak; CPU is of one core. Bhat et al.'s 10,000 steps "
+        "are taken as each worker's (inferred). "
     ) + ("" if _has_nodes(all_runs[0]) else _SHARED)
-    title = "CPU, memory and network of nodes (000, table 1)"
+    title = "CPU, memory and network of nodes (Bhat et al., table 1)"
     return charts.side_by_side("table-1", title, rows, columns, note=note, runs=all_runs)
 
 
 def batch_table(mode: str, evidence: Evidence) -> Table:
-    """What node 0 used at each batch, beside report 001's."""
+    """What node 0 used at each batch, beside Liu et al.'s."""
     rows = []
     all_runs: list[StoredRun] = []
     for position, batch in enumerate(BATCHES):
@@ -94,54 +94,54 @@ def batch_table(mode: str, evidence: Evidence) -> Table:
     for what in BATCH_TABLES[mode]:
         columns.append(Column(name=f"ours_{what}", label=f"{what}, here", form=",.2f"))
         columns.append(
-            Column(name=f"said_{what}", label=f"{what}, 001", form=",.2f", published=True)
+            Column(name=f"said_{what}", label=f"{what}, Liu et al.", form=",.2f", published=True)
         )
-    note = "The learning rate is 0.01, as 000's (inferred). " + (
+    note = "The learning rate is 0.01, as Bhat et al.'s (inferred). " + (
         "" if _has_nodes(all_runs[0]) else _SHARED
     )
-    title = f"Chief node by batch, {mode} (001)"
+    title = f"Chief node by batch, {mode} (Liu et al.)"
     return charts.side_by_side(f"batch-{mode}", title, rows, columns, note=note, runs=all_runs)
 
 
 def graph(evidence: Evidence) -> Figure:
-    """The data-flow graph of the model (000, figure 1)."""
-    title = "Data-flow graph of the model (000, fig. 1)"
+    """The data-flow graph of the model (Bhat et al., figure 1)."""
+    title = "Data-flow graph of the model (Bhat et al., fig. 1)"
     return dataflow("dataflow-graph", title, evidence.first("single"))
 
 
 def loss_single(evidence: Evidence) -> Figure:
-    """Loss over samples on one node (000, figure 2)."""
-    title = "Loss over samples, single node, batch 75 (000, fig. 2)"
+    """Loss over samples on one node (Bhat et al., figure 2)."""
+    title = "Loss over samples, single node, batch 75 (Bhat et al., fig. 2)"
     return charts.loss("loss-single", title, {"single": evidence.first("single")}, charts.SAMPLES)
 
 
 def loss_over_samples(evidence: Evidence) -> Figure:
-    """Loss over samples, both modes together (000, figure 4)."""
-    title = "Loss over samples, 3 workers, batch 75 (000, fig. 4)"
+    """Loss over samples, both modes together (Bhat et al., figure 4)."""
+    title = "Loss over samples, 3 workers, batch 75 (Bhat et al., fig. 4)"
     return charts.loss("loss-over-samples", title, _pair(evidence), charts.SAMPLES)
 
 
 def loss_over_steps(evidence: Evidence) -> Figure:
-    """Loss over steps, raw and smoothed (001)."""
-    title = "Loss over global steps, 3 workers, batch 10, raw and smoothed (001)"
+    """Loss over steps, raw and smoothed (Liu et al.)."""
+    title = "Loss over global steps, 3 workers, batch 10, raw and smoothed (Liu et al.)"
     return charts.loss("loss-over-steps", title, _at(evidence, 10), charts.STEPS)
 
 
 def steps_per_second(evidence: Evidence) -> Figure:
-    """Global steps a second over steps (001)."""
-    title = "Global steps a second, 3 workers, batch 10 (001)"
+    """Global steps a second over steps (Liu et al.)."""
+    title = "Global steps a second, 3 workers, batch 10 (Liu et al.)"
     return charts.rate("steps-per-second", title, _at(evidence, 10))
 
 
 def used(name: str, what: str, measure: str, evidence: Evidence) -> Figure:
-    """CPU, memory or network of each node over time (001)."""
+    """CPU, memory or network of each node over time (Liu et al.)."""
     runs = {mode: evidence.first("resources", strategy=each) for mode, each in MODES.items()}
-    return charts.usage(name, f"{what} of each node over time (001)", runs, measure)
+    return charts.usage(name, f"{what} of each node over time (Liu et al.)", runs, measure)
 
 
 def loss_batch_40(evidence: Evidence) -> Figure:
-    """Loss at batch 40 (001)."""
-    title = "Loss over global steps, 3 workers, batch 40 (001)"
+    """Loss at batch 40 (Liu et al.)."""
+    title = "Loss over global steps, 3 workers, batch 40 (Liu et al.)"
     return charts.loss("loss-batch-40", title, _at(evidence, 40), charts.STEPS)
 
 

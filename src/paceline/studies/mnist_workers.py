@@ -16,12 +16,12 @@ TIME_PER_WORKER: Final = "time-per-worker"
 WORKERS: Final = "workers"
 _MODES: Final = {"async": ASYNC, "sync": SYNC}
 _COUNTS: Final = (2, 3)
-# Report 000, single node, batch 75, 10 epochs: loss, accuracy.
+# Bhat et al., single node, batch 75, 10 epochs: loss, accuracy.
 _SINGLE: Final = (0.33, 0.9013)
 
 
 def time_per_worker(evidence: Evidence) -> Figure:
-    """Training time of each worker, two and three of them (000, figure 3)."""
+    """Training time of each worker, two and three of them (Bhat et al., figure 3)."""
     sides = _sides(evidence)
     rows = [
         {"run": label, "worker": name, "train_s": seconds}
@@ -30,7 +30,7 @@ def time_per_worker(evidence: Evidence) -> Figure:
     ]
     return charts.over(
         TIME_PER_WORKER,
-        "Training time per worker, 2 and 3 workers, equal steps, batch 75 (000, fig. 3)",
+        "Training time per worker, 2 and 3 workers, equal steps, batch 75 (Bhat et al., fig. 3)",
         rows,
         Column(name="worker", label="worker"),
         Column(name="train_s", label="training time", unit="s", form=".2f"),
@@ -56,12 +56,12 @@ def by_workers(evidence: Evidence) -> Table:
             ]
         ),
         medians.SEEDS,
-        Column(name="said_loss", label="loss, 000", form=".2f", published=True),
-        Column(name="said_accuracy", label="test accuracy, 000", published=True, **percent),
+        Column(name="said_loss", label="loss, Bhat et al.", form=".2f", published=True),
+        Column(name="said_accuracy", label="test accuracy, Bhat et al.", published=True, **percent),
     ]
-    note = f"{medians.NOTE}000 publishes figures of the single node only."
+    note = f"{medians.NOTE}Bhat et al. publish figures of the single node only."
     shown = [run for runs in sides.values() for run in runs]
-    title = "Single node, two and three workers (000)"
+    title = "Single node, two and three workers (Bhat et al.)"
     return charts.side_by_side(WORKERS, title, rows, columns, note=note, runs=shown)
 
 

@@ -1,4 +1,4 @@
-"""`ps-vs-ring`: the tables and figures of report 004."""
+"""`ps-vs-ring`: the tables and figures of Shi."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from paceline.studies.ring_arithmetic import MIB, NETWORKS, ideal_step_s, link_o
 from paceline.studies.ring_claims import model_bytes, server_node
 from paceline.studies.ring_links import RING_BY_LINK, SPEED_UP_LINKS, ring_by_link, speed_up_links
 
-# Report 004, table 3.1, beside the sizes: top-1 %, top-5 %, GFLOPs.
+# Shi, table 3.1, beside the sizes: top-1 %, top-5 %, GFLOPs.
 TABLE_3_1: Final = {
     "alexnet-cifar10": (57.0, 80.3, 0.7),
     "vgg16-cifar10": (70.5, 90.0, 15.5),
@@ -34,7 +34,7 @@ _NUM_RING: Final = 3
 
 
 def models(evidence: Evidence) -> Table:
-    """Sizes of the models, beside report 004's."""
+    """Sizes of the models, beside Shi's."""
     rows, shown = [], []
     for workload, (top1, top5, gflops) in TABLE_3_1.items():
         runs = [
@@ -57,13 +57,13 @@ def models(evidence: Evidence) -> Table:
     columns = [
         Column(name="model", label="model"),
         Column(name="ours", label="gradients, here", unit="MiB", form=",.1f"),
-        Column(name="size", label="size, 004", unit="MB", form=",d", published=True),
-        Column(name="top1", label="top-1, 004", unit="%", form=".1f", published=True),
-        Column(name="top5", label="top-5, 004", unit="%", form=".1f", published=True),
-        Column(name="gflops", label="GFLOPs, 004", form=".1f", published=True),
+        Column(name="size", label="size, Shi", unit="MB", form=",d", published=True),
+        Column(name="top1", label="top-1, Shi", unit="%", form=".1f", published=True),
+        Column(name="top5", label="top-5, Shi", unit="%", form=".1f", published=True),
+        Column(name="gflops", label="GFLOPs, Shi", form=".1f", published=True),
     ]
     note = "1,000 classes, 224 x 224 pixels. A dash: not in this variant of the study."
-    title = "The models (004, table 3.1)"
+    title = "The models (Shi, table 3.1)"
     return charts.side_by_side("table-3.1", title, rows, columns, note=note, runs=shown)
 
 
@@ -107,13 +107,13 @@ def expected(evidence: Evidence) -> Table:
 
 def rates(name: str, number: str, group: str, evidence: Evidence) -> Figure:
     """Images a second over workers."""
-    title = f"Images a second over workers, {_kind(group)} (004, fig. {number})"
+    title = f"Images a second over workers, {_kind(group)} (Shi, fig. {number})"
     return _over_workers(name, title, group, RATE, evidence)
 
 
 def speed_ups(name: str, number: str, group: str, evidence: Evidence) -> Figure:
     """Speed-up over one worker alone, which exchanges nothing: the same for server and ring."""
-    title = f"Speed-up over workers, {_kind(group)} (004, fig. {number})"
+    title = f"Speed-up over workers, {_kind(group)} (Shi, fig. {number})"
     return _over_workers(name, title, group, SPEED_UP, evidence)
 
 
@@ -130,7 +130,7 @@ def used(name: str, numbers: str, group: str, measure: str, evidence: Evidence) 
         raise evidence.lacking(group)
     what = charts.MEASURES[measure].label
     title = (
-        f"{what[0].upper()}{what[1:]} of every node over time, {_kind(group)} (004, fig. {numbers})"
+        f"{what[0].upper()}{what[1:]} of every node over time, {_kind(group)} (Shi, fig. {numbers})"
     )
     return charts.usage(name, title, runs, measure)
 
@@ -155,7 +155,7 @@ def one_time_line(evidence: Evidence) -> Figure:
     by = charts.strategies(runs)
     return charts.figure(
         "one-time-line",
-        "Packets that the server receives, 2, 4 and 6 workers, `ps-sync` (004, fig. 5.1)",
+        "Packets that the server receives, 2, 4 and 6 workers, `ps-sync` (Shi, fig. 5.1)",
         charts.joined(frames),
         [Column(name="run", label="run"), charts.TIME, y],
         lambda frame: drawing.lines(frame, charts.TIME, y, by="run", strategies=by, zero=True),
@@ -175,7 +175,7 @@ def worked_through(evidence: Evidence) -> Figure:
     ]
     return charts.figure(
         "ring-by-hand",
-        "Ring all-reduce, three workers and three chunks (004, fig. 2.7)",
+        "Ring all-reduce, three workers and three chunks (Shi, fig. 2.7)",
         polars.DataFrame(rows),
         columns,
         _draw_ring,

@@ -32,7 +32,7 @@ class Layer:
 @final
 @dataclass(frozen=True)
 class Network:
-    """A network as report 004 has it."""
+    """A network as Shi has it."""
 
     label: str
     size_mib: int

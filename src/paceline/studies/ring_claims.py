@@ -204,9 +204,10 @@ def _by_rate(evidence: Evidence) -> str:
     if not {"async", "sync"} <= winners:
         return told
     return (
-        f"{told} While steps are small, more of them outweigh that they are stale (002, on sparse "
+        f"{told} While steps are small, more of them outweigh that they are stale (Jin et al., on "
+        "sparse "
         "rows); where they are as large as they may be, stale ones of a single mini-batch do worse "
-        "than the mean of all workers' (004)."
+        "than the mean of all workers' (Shi)."
     )
 
 

@@ -1,4 +1,4 @@
-"""The convolutional networks of reports 001 and 004 on CIFAR-10, and one small enough to learn."""
+"""The convolutional networks of Liu et al. and Shi on CIFAR-10, and one small enough to learn."""
 
 from __future__ import annotations
 

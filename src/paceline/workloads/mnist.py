@@ -1,4 +1,4 @@
-"""The two models that reports 000 and 001 train on MNIST."""
+"""The two models that Bhat et al. and Liu et al. train on MNIST."""
 
 from __future__ import annotations
 

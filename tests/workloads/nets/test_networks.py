@@ -1,4 +1,4 @@
-"""The networks have the sizes and the arithmetic of report 004's table 3.1, and start as told."""
+"""The networks have the sizes and the arithmetic of Shi's table 3.1, and start as told."""
 
 import pytest
 import torch
