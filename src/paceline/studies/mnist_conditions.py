@@ -28,7 +28,8 @@ def loss_condition(evidence: Evidence) -> str:
         f"way and by {100 * late:+.0f} % near the end where samples are equal (Bhat et al.'s "
         f"axis), and by {100 * by_steps:+.0f} % where global steps are (Liu et al.'s). An update "
         "of sync averages three mini-batches at the same learning rate: over samples it makes a "
-        "third of the updates, over steps it sees three times the rows. The reports look along different axes."
+        "third of the updates, over steps it sees three times the rows. The "
+        "reports look along different axes."
     )
 
 
