@@ -85,6 +85,26 @@ def test_memory_does_not_fall_when_seats_leave(tmp_path):
     assert curves.usage(run)["memory_bytes"].min() == before.min()
 
 
+def test_a_short_run_has_its_memory_at_the_start_and_at_the_end(tmp_path):
+    run = made(tmp_path, seconds=10)
+    first = run.nodes.head(1)
+    rows = [
+        first.with_columns(time_s=polars.lit(time_s), phase=polars.lit(phase))
+        for time_s, phase in ((0.0, "starting"), (0.05, "training"), (0.05, "evaluating"))
+    ]
+    polars.concat(rows).write_parquet(run.folder.nodes)
+    del run.__dict__["nodes"]
+    usage = curves.usage(run)
+    assert usage["time_s"].to_list() == [0.0, 0.05]
+    assert usage["memory_bytes"].is_not_null().all()
+    assert usage["cpu_percent"].is_null().to_list() == [True, False]
+    unsampled = run.nodes.with_columns(cpu_percent=polars.lit(None, polars.Float64))
+    unsampled.write_parquet(run.folder.nodes)
+    del run.__dict__["nodes"]
+    counted = run.result.nodes[0].cpu_percent_mean  # by its seats themselves
+    assert curves.usage(run)["cpu_percent"].to_list() == [None, counted]
+
+
 def test_a_run_without_rows_has_empty_curves(tmp_path):
     run = made(tmp_path, num_rows=0, accuracy=None)
     for curve in (curves.loss, curves.rate, curves.usage, curves.metric):

@@ -57,17 +57,6 @@ def step_row(time_s: float, steps: int, count: int, loss: float, **others: Any) 
     } | others
 
 
-def node_row(phase: str, cpu_percent: float, memory_bytes: int, disk_bytes: int | None) -> Row:
-    return {
-        "time_s": 1.0,
-        "phase": phase,
-        "cpu_percent": cpu_percent,
-        "memory_bytes": memory_bytes,
-        "disk_read_bytes": disk_bytes,
-        "disk_written_bytes": None,
-    }
-
-
 @pytest.fixture
 def run(tmp_path: Path) -> RunDir:
     facts = facts_of().table()
@@ -149,40 +138,80 @@ def test_what_a_worker_said_at_its_end_goes_before_its_rows(run: RunDir):
     assert (result.workers[0].sent_bytes, result.workers[0].received_bytes) == (7, 8)
 
 
+def node_rows(*rows: tuple[str, float, float | None, int | None, int]) -> list[Row]:
+    return [
+        {
+            "time_s": time_s,
+            "phase": phase,
+            "cpu_percent": cpu_percent,
+            "memory_bytes": memory_bytes,
+            "disk_read_bytes": disk_bytes,
+            "disk_written_bytes": None,
+        }
+        for phase, time_s, cpu_percent, memory_bytes, disk_bytes in rows
+    ]
+
+
 def test_node_figures_are_of_the_training_phase_only(run: RunDir):
-    write(
-        run,
-        "node0",
-        node_row("starting", 999, 9_000_000, 0),
-        node_row("mixed", 999, 9_000_000, 100),
-        node_row("training", 150, 1000, 110),
-        node_row("training", 50, 2000, 130),
-        node_row("evaluating", 999, 9_000_000, 10_000),
-        node_row("training", 100, 3000, 10_005),
-        node_row("ending", 999, 9_000_000, 99_999),
+    rows = node_rows(
+        ("starting", 0.0, 999, 9_000_000, 0),
+        ("starting", 0.0, 999, 2000, 100),  # the moment at which training begins
+        ("training", 1.0, 150, 1000, 110),
+        ("training", 2.0, 50, 2000, 130),
+        ("evaluating", 2.0, 999, 3000, 10_000),
+        ("training", 4.0, 100, 3000, 10_005),
+        ("ending", 4.0, 999, None, 99_999),
     )
+    write(run, "node0", *rows)
     (node,) = seal(run, facts_of(), Outcome()).nodes
     assert node.seats == ("worker0",)
     assert (node.cpu_percent_mean, node.cpu_percent_peak) == (100, 150)
     assert node.cpu_node_percent_mean == 50  # of its two cores
-    assert (node.memory_mean_bytes, node.memory_peak_bytes) == (2000, 3000)
+    assert (node.memory_mean_bytes, node.memory_peak_bytes) == (2200, 3000)
     assert node.disk_read_bytes == 10 + 20 + 5
     assert node.disk_written_bytes is None
     assert node.net_sent_bytes is None
 
 
-def test_a_run_too_short_for_a_sample_of_training_takes_the_mixed_ones(run: RunDir):
-    write(run, "node0", node_row("mixed", 80, 5000, 100))
-    (node,) = seal(run, facts_of(), Outcome()).nodes
-    assert (node.cpu_percent_mean, node.memory_peak_bytes) == (80, 5000)
-    assert node.disk_read_bytes is None  # one reading tells of no growth
+def trained(**fields: float | None) -> Outcome:
+    """A worker that was busy for two tenths of a second."""
+    said = {"train_s": 0.2, "worker_steps": 2, "samples": 20, "global_steps": 2, "final_loss": 1.0}
+    return Outcome(totals={"worker0": {**said, **fields}})
 
 
-@pytest.mark.parametrize(("taken", "known"), [([0], None), ([0, 4000], 4000)])
-def test_memory_of_seats_that_have_left_is_not_nought(run: RunDir, taken, known):
-    write(run, "node0", *(node_row("mixed", 80, each, 100) for each in taken))
-    (node,) = seal(run, facts_of(), Outcome()).nodes
-    assert (node.memory_mean_bytes, node.memory_peak_bytes) == (known, known)
+def test_a_short_run_has_what_its_seats_counted_themselves(run: RunDir):
+    rows = node_rows(
+        ("starting", 0.0, 999, 4000, 0),
+        ("training", 0.2, 45, 6000, 0),  # in ticks: it says little of so short a time
+        ("ending", 0.2, 999, None, 0),
+    )
+    write(run, "node0", *rows)
+    outcome = trained(process_cpu_s=0.19, own_peak_bytes=7000)
+    (node,) = seal(run, facts_of(), outcome).nodes
+    assert node.cpu_percent_mean == node.cpu_percent_peak == pytest.approx(95)
+    assert (node.memory_mean_bytes, node.memory_peak_bytes) == (5000, 7000)
+    assert node.disk_read_bytes == 0
+
+
+def test_children_that_only_a_monitor_sees_count_where_it_had_time_enough(run: RunDir):
+    rows = node_rows(("starting", 0.0, 999, 4000, 0), ("training", 2.0, 180, 6000, 0))
+    write(run, "node0", *rows)
+    outcome = trained(train_s=2.0, process_cpu_s=1.9, own_peak_bytes=5000)
+    (node,) = seal(run, facts_of(), outcome).nodes
+    assert (node.cpu_percent_mean, node.cpu_percent_peak) == (180, 180)
+    assert node.memory_peak_bytes == 6000
+
+
+def test_where_nothing_was_measured_of_a_node_nothing_is_told(run: RunDir):
+    rows = node_rows(
+        ("starting", 0.0, 999, 0, 0),
+        ("training", 0.01, None, None, 0),
+        ("ending", 0.01, 999, None, 0),
+    )
+    write(run, "node0", *rows)
+    (node,) = seal(run, facts_of(), trained(process_cpu_s=None)).nodes
+    assert (node.cpu_percent_mean, node.cpu_percent_peak) == (None, None)
+    assert (node.memory_mean_bytes, node.memory_peak_bytes) == (None, None)
 
 
 def test_what_was_not_measured_is_null_never_zero(run: RunDir):
@@ -270,7 +299,7 @@ def test_the_last_evaluation_is_the_results(run: RunDir):
 
 def test_rows_are_kept_as_parquet_and_the_scaffolding_goes(run: RunDir):
     write(run, "worker0", *ten_rows())
-    write(run, "node0", node_row("training", 150, 1000, 110))
+    write(run, "node0", *node_rows(("training", 1.0, 150, 1000, 110)))
     result = seal(run, facts_of(tensorboard=True), Outcome())
     assert polars.read_parquet(run.steps).to_dicts() == [
         {"seat": "worker0"} | row for row in ten_rows()

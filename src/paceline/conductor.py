@@ -341,8 +341,9 @@ class Conductor:
             return  # a worker came to its end before it heard that another, or it, had failed
         if not self._interrupted:
             self._outcome.status, self._outcome.reason = "finished", None
+        # A sample of what everyone holds is taken before anyone leaves.
+        self._when_noted("ending", lambda: self._tell_all("finish"))
         self._enter("ending")
-        self._tell_all("finish")
         self._deadline_s = min(self._deadline_s, time.monotonic() + _LEAVING_S)
 
     def _on_failed(self, name: str, message: Message) -> None:

@@ -100,28 +100,57 @@ def usage(run: StoredRun, most_points: int = MOST_POINTS) -> polars.DataFrame:
         return polars.DataFrame(
             schema={"node": polars.String} | dict.fromkeys(_USAGE_COLUMNS, polars.Float64)
         )
-    elapsed = col("time_s").diff().over("node")
-    kept = [name for name in _COUNTERS if name in rows.columns]
-    rates = {
-        f"{name}_per_s": col(name).cast(polars.Float64).diff().over("node") / elapsed
-        for name in kept
-    }
-    # In a sample that is not all training, seats may have left already, and their memory with them.
-    memory = polars.when(phase="training").then("memory_bytes").forward_fill().over("node")
-    trained = (
-        rows.with_columns(**rates, memory_bytes=polars.coalesce(memory, "memory_bytes"))
-        # The clock stands still while others evaluate: such samples lie above one another.
-        .filter(col("phase").is_in(["training", "mixed"]), (elapsed > 0) | elapsed.is_null())
-    )
-    device = [name for name in ("device_busy_percent",) if name in rows.columns]
-    values = [*_USAGE_COLUMNS[1:], *device, *rates]
+    trained = _trained(rows)
+    values = [name for name in trained.columns if name not in _NO_VALUES]
     width_s = _width_s(trained, most_points)
     return (
-        trained.with_columns(bin=(col("time_s") / width_s).floor())
+        trained.with_columns(
+            bin=polars.when("begins").then(-1.0).otherwise((col("time_s") / width_s).floor())
+        )
         .group_by("node", "bin", maintain_order=True)
-        .agg(col("time_s").max(), *(col(name).cast(polars.Float64).mean() for name in values))
+        .agg(col("time_s").max(), *(col(name).mean() for name in values))
         .drop("bin")
+        .with_columns(cpu_percent=_cpu_percent(run))
     )
+
+
+def _trained(rows: polars.DataFrame) -> polars.DataFrame:
+    """Samples of nodes while they trained, and of the moment at which they began to.
+
+    Of that moment only memory is told: the rest is of what was before.
+    """
+    elapsed = col("time_s").diff().over("node")
+    values = {
+        f"{name}_per_s": col(name).cast(polars.Float64).diff().over("node") / elapsed
+        for name in _COUNTERS
+        if name in rows.columns
+    }
+    for name in ("cpu_percent", "device_busy_percent"):
+        if name in rows.columns:
+            values[name] = col(name).cast(polars.Float64)
+    # Earlier versions wrote 0 where seats had left, and had samples of training and more.
+    memory = col("memory_bytes").cast(polars.Float64)
+    memory = polars.when(memory > 0).then(memory).forward_fill().over("node")
+    begins = (col("phase") == "starting") & (col("phase").shift(-1).over("node") == "training")
+    # The clock stands still while others evaluate: such samples lie above one another.
+    is_of_training = col("phase").is_in(["training", "mixed"]) & (elapsed.fill_null(1.0) > 0)
+    return rows.select(
+        "node",
+        "time_s",
+        *(polars.when(~begins).then(each).alias(name) for name, each in values.items()),
+        memory_bytes=memory,
+        begins=begins,
+        is_kept=begins | is_of_training,
+    ).filter("is_kept")
+
+
+def _cpu_percent(run: StoredRun) -> polars.Expr:
+    """Tell of a training too short for a sample of CPU what its seats counted, at its end."""
+    means = {node.name: node.cpu_percent_mean for node in run.result.nodes}
+    counted = col("node").replace_strict(means, default=None, return_dtype=polars.Float64)
+    is_unknown = col("cpu_percent").is_null().all().over("node")
+    is_last = col("time_s") == col("time_s").max().over("node")
+    return polars.when(is_unknown & is_last).then(counted).otherwise("cpu_percent")
 
 
 _LOSS_COLUMNS: Final = ("time_s", "samples", "steps", "loss", "smoothed")
@@ -129,6 +158,7 @@ _EXCHANGED: Final = ("sent_bytes", "received_bytes")
 _EXCHANGED_COLUMNS: Final = ("time_s", *(f"{each}_per_s" for each in _EXCHANGED))
 _RATE_COLUMNS: Final = ("time_s", "steps_per_s", "samples_per_s")
 _USAGE_COLUMNS: Final = ("time_s", "cpu_percent", "memory_bytes")
+_NO_VALUES: Final = ("node", "time_s", "begins", "is_kept")
 
 
 def _binned(steps: polars.DataFrame, most_points: int) -> polars.DataFrame:

@@ -1,11 +1,14 @@
-"""What a node used while its seats trained, from the rows its monitor wrote."""
+"""What a node used while its seats trained: as they say themselves, and as its monitor saw it.
+
+Seats count what they use exactly, whether a run is short or long. A monitor sees what they cannot:
+children that still run, and memory that they share. What neither tells is None.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
-from typing import Any
+from typing import Any, Final
 
 from paceline.results import Facts, NodeUsage, WorkerTotals
 from paceline.traffic import NodeCount
@@ -13,40 +16,79 @@ from paceline.traffic import NodeCount
 Row = dict[str, Any]
 
 
+# Over less than this, a processor's ticks of 10 ms are too coarse beside what seats count.
+_LEAST_S: Final = 1.0
+
+
 def node_usage(
     name: str,
     facts: Facts,
-    every: list[Row],
+    rows: list[Row],
     workers: tuple[WorkerTotals, ...],
+    *,
+    said: Mapping[str, Row],
     network: Row,
 ) -> NodeUsage:
-    """Sum up a node's rows of the time in which its seats trained."""
-    phases = {row["phase"] for row in every}
-    phase = "training" if "training" in phases else "mixed"  # too short for a whole sample
-    rows = [row for row in every if row["phase"] == phase]
-    usage = NodeUsage(
+    """Sum up a node's rows of the time in which its seats trained, and what the seats said."""
+    seats = facts.seats[name]
+    train_s = max((each.train_s for each in workers), default=0.0)
+    cpu_s = _sum_said(seats, said, "process_cpu_s")
+    own = 100 * cpu_s / train_s if cpu_s is not None and train_s else None
+    mean, peak = _cpu_percent(rows, own)
+    memory = _memory(rows)
+    peaks = [*memory, _sum_said(seats, said, "own_peak_bytes")]
+    return NodeUsage(
         name=name,
-        seats=tuple(facts.seats[name]),
+        seats=tuple(seats),
         **network,
-        device_busy_percent=_device_busy_percent(facts.seats[name], workers),
-    )
-    if not rows:
-        return usage
-    cpu = [row["cpu_percent"] for row in rows]
-    # Seats that have left hold nothing: that says nothing about what they took.
-    memory = [row["memory_bytes"] for row in rows if row["memory_bytes"]]
-    mean = sum(cpu) / len(cpu)
-    return replace(
-        usage,
+        device_busy_percent=_device_busy_percent(seats, workers),
         cpu_percent_mean=mean,
-        cpu_percent_peak=max(cpu),
-        cpu_node_percent_mean=mean / facts.num_cores[name],
-        cpu_node_percent_peak=max(cpu) / facts.num_cores[name],
+        cpu_percent_peak=peak,
+        cpu_node_percent_mean=None if mean is None else mean / facts.num_cores[name],
+        cpu_node_percent_peak=None if peak is None else peak / facts.num_cores[name],
         memory_mean_bytes=round(sum(memory) / len(memory)) if memory else None,
-        memory_peak_bytes=max(memory, default=None),
-        disk_read_bytes=_growth(every, phase, "disk_read_bytes"),
-        disk_written_bytes=_growth(every, phase, "disk_written_bytes"),
+        memory_peak_bytes=_greatest(peaks),
+        disk_read_bytes=_growth(rows, "disk_read_bytes"),
+        disk_written_bytes=_growth(rows, "disk_written_bytes"),
     )
+
+
+def _sum_said(seats: Sequence[str], said: Mapping[str, Row], key: str) -> Any:
+    """Add up what all seats of a node said of themselves; None where one of them did not."""
+    values = [said.get(seat, {}).get(key) for seat in seats]
+    return None if not values or None in values else sum(values)
+
+
+def _cpu_percent(rows: list[Row], own: float | None) -> tuple[float | None, float | None]:
+    """Mean and peak of what was used of a core; `own` is the mean as the seats counted it."""
+    pieces = [
+        (row["time_s"] - before["time_s"], row["cpu_percent"])
+        for before, row in _trained(rows)
+        if row["cpu_percent"] is not None
+    ]
+    total_s = sum(length_s for length_s, _ in pieces)
+    seen = sum(length_s * value for length_s, value in pieces) / total_s if total_s else None
+    is_told = own is None or total_s >= _LEAST_S
+    mean = _greatest([own, seen if is_told else None])
+    # A sample that is cut short by the end of training is the least exact.
+    longest_s = max((length_s for length_s, _ in pieces), default=0.0)
+    whole = [value for length_s, value in pieces if is_told and length_s >= longest_s / 2]
+    return mean, _greatest([mean, *whole])
+
+
+def _memory(rows: list[Row]) -> list[int]:
+    """What was held while training, the moment at which it began included."""
+    moments = {id(row): row["memory_bytes"] for pair in _trained(rows) for row in pair}
+    return [value for value in moments.values() if value]
+
+
+def _trained(rows: list[Row]) -> list[tuple[Row, Row]]:
+    """Samples of training, each with the sample before it: it tells of the time between the two."""
+    return [pair for pair in pairwise(rows) if pair[1]["phase"] == "training"]
+
+
+def _greatest(values: Sequence[Any]) -> Any:
+    return max((each for each in values if each is not None), default=None)
 
 
 def _device_busy_percent(seats: list[str], workers: tuple[WorkerTotals, ...]) -> float | None:
@@ -80,9 +122,9 @@ def network_fields(count: NodeCount | None) -> Row:
     }
 
 
-def _growth(rows: list[Row], phase: str, key: str) -> int | None:
-    """How much a counter grew in one phase; a row covers the time since the row before."""
-    covered = [(before[key], row[key]) for before, row in pairwise(rows) if row["phase"] == phase]
+def _growth(rows: list[Row], key: str) -> int | None:
+    """How much a counter grew while training."""
+    covered = [(before[key], row[key]) for before, row in _trained(rows)]
     if not covered or any(value is None for pair in covered for value in pair):
         return None
     return sum(int(last) - int(first) for first, last in covered)

@@ -137,7 +137,11 @@ def result_of(
                 facts,
                 rows[name],
                 workers,
-                {**link_fields(outcome.links.get(name, {})), **network_fields(counted[name])},
+                said={**outcome.totals, **outcome.servers},
+                network={
+                    **link_fields(outcome.links.get(name, {})),
+                    **network_fields(counted[name]),
+                },
             )
             for name in facts.seats
         ),

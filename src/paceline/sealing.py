@@ -152,7 +152,8 @@ def _write_parquet(path: Path, rows: list[Row]) -> None:
     if not rows:
         return
     # What never was, a loss or a link's counter, is a column of numbers all the same.
-    kinds = {"loss_": polars.Float64, "net_": polars.Int64, "packets_": polars.Int64}
+    whole = dict.fromkeys(("net_", "packets_", "memory_"), polars.Int64)
+    kinds = {"loss_": polars.Float64, "cpu_": polars.Float64, **whole}
     known = {key: kind for key in rows[0] for start, kind in kinds.items() if key.startswith(start)}
     frame = polars.DataFrame(rows, infer_schema_length=None, schema_overrides=known)
     written_beside(path, frame.write_parquet)

@@ -8,7 +8,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 import math
-import resource
 import sys
 import threading
 import traceback
@@ -31,6 +30,7 @@ from paceline.evaluation import Evaluator
 from paceline.linux import own_pid
 from paceline.measure.clock import Clock, virtual
 from paceline.measure.monitor import watch_node
+from paceline.measure.process_usage import peak_bytes
 from paceline.measure.profile import Profile
 from paceline.measure.recorder import Recorder
 from paceline.measure.thread_usage import ThreadUsage
@@ -96,7 +96,7 @@ def _serve(berth: Berth, spec: RunSpec) -> None:
         place = take_place(berth, spec, profile)
     berth.line.send("joined", pid=own_pid())
     counted: Mapping[str, Any] = {}
-    usage = ThreadUsage()
+    usage = ThreadUsage(is_alone=not spec.cluster.shares_process)
     try:
         counted = spec.strategy.serve(place)
     except Finished:
@@ -224,9 +224,9 @@ class Worker:
             start = self.line.wait("start")
             self.place.start_counting()
             self.clock.start(start["start_s"])
-            usage = ThreadUsage()
+            self.usage = ThreadUsage(is_alone=not self.spec.cluster.shares_process)
             self._train_to_its_end()
-            self.line.send("trained", **self._totals(usage))
+            self.line.send("trained", **self._totals())
             if self.profile is not None:
                 self.profile.write(start["start_s"], self.spec.dilation)
             if self.rank == 0 and self.spec.record.tensorboard:
@@ -331,7 +331,8 @@ class Worker:
         """Wait at an evaluation point with all others; returns whether training ends there."""
         self._write_row()
         self.line.send("paused", progress=self._progress())
-        message = self._attend("resume")
+        with self.usage.left_out():
+            message = self._attend("resume")
         self.clock.leave_out(message["paused_s"])
         return bool(message["stop"])
 
@@ -357,7 +358,7 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - the user's model, seen in an unusual way
             print(f"no graph: {type(error).__name__}: {error}", file=sys.stderr)  # noqa: T201
 
-    def _totals(self, usage: ThreadUsage) -> dict[str, Any]:
+    def _totals(self) -> dict[str, Any]:
         return {
             "train_s": self.clock.now_s(),
             "worker_steps": self.num_steps,
@@ -367,10 +368,10 @@ class Worker:
             "model_bytes": self.replica.num_bytes,
             "touched_rows": self.touched_rows,
             "row_bytes": self.replica.row_bytes,
-            "memory_peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+            "memory_peak_bytes": peak_bytes(),
             "parameter_bytes": self._parameter_bytes(),
             "odd_losses": self.recorder.num_odd,
-            **virtual(self._counted(usage), self.spec.dilation),
+            **virtual(self._counted(), self.spec.dilation),
             **self.train_data.counted(),
             **self.place.refusals.table(),
             **self.place.counted(),
@@ -381,8 +382,8 @@ class Worker:
         replica = self.replica
         return replica.parameters.nbytes if replica.table is None else None
 
-    def _counted(self, usage: ThreadUsage) -> dict[str, Any]:
-        return {**usage.table(), **self.member.counted(), **self.compute.counted()}
+    def _counted(self) -> dict[str, Any]:
+        return {**self.usage.table(), **self.member.counted(), **self.compute.counted()}
 
     def _save(self) -> None:
         """Keep the final parameters."""

@@ -1,6 +1,7 @@
 """For how long a seat's threads had no processor."""
 
 import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -49,3 +50,39 @@ def test_all_threads_of_the_process_are_looked_at():
         done.set()
         for each in threads:
             each.join()
+
+
+def burn(seconds: float) -> None:
+    end_s = time.process_time() + seconds
+    while time.process_time() < end_s:
+        pass
+
+
+def test_all_threads_of_the_process_count_and_what_is_left_out_does_not():
+    usage = ThreadUsage()
+    thread = threading.Thread(target=burn, args=(0.05,))
+    thread.start()
+    thread.join()
+    with usage.left_out():
+        burn(1.0)
+    table = usage.table()
+    assert table["process_cpu_s"] is not None
+    assert table["cpu_s"] is not None
+    assert 0.05 <= table["process_cpu_s"] < 0.9
+    assert table["cpu_s"] < 0.05
+
+
+def test_a_peak_of_memory_between_two_samples_is_known_afterwards():
+    usage = ThreadUsage()
+    before = usage.table()["own_peak_bytes"]
+    if before is None:
+        pytest.skip("this kernel does not let a process forget its peak")
+    held = b"x" * 200_000_000
+    del held
+    after = usage.table()
+    assert after["own_peak_bytes"] > before + 100_000_000
+    assert after["memory_peak_bytes"] >= after["own_peak_bytes"]
+
+
+def test_seats_that_share_a_process_say_nothing_of_it():
+    assert "process_cpu_s" not in ThreadUsage(is_alone=False).table()

@@ -30,8 +30,9 @@ class Clock:
         self._paused_s += paused_s
 
     def pause(self, moment_s: float) -> None:
-        """Stand still from a moment on, until `resume`."""
-        self._stands_since_s = moment_s
+        """Stand still from a moment on, until `resume`; one that stands already stays as it is."""
+        if self._stands_since_s is None:
+            self._stands_since_s = moment_s
 
     def resume(self, moment_s: float) -> None:
         """Go on from a moment on."""

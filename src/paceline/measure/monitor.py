@@ -1,4 +1,8 @@
-"""One monitor a node: what the node's seats use, sampled twice a second from outside them."""
+"""One monitor per node: what the node's seats use, sampled from outside them.
+
+Twice a second, and whenever training begins or rests: a short run has two samples too, and no
+sample covers two phases.
+"""
 
 from __future__ import annotations
 
@@ -6,13 +10,13 @@ import json
 import time
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Any, Final, TextIO, final
 
 from paceline.comm.line import Message, SeatLine
 from paceline.comm.meter import Carried, Meter
 from paceline.linux import own_pid
 from paceline.measure.clock import Clock
-from paceline.measure.processes import Sampler, Usage
+from paceline.measure.processes import Sampler, TreeUsage, Usage
 
 # The kernel counts processor time in ticks of 10 ms: over a shorter time a rate says nothing.
 _LEAST_S: Final = 0.05
@@ -41,12 +45,16 @@ def watch_node(
             while (left_s := due_s - time.monotonic()) > 0 and not line.finished:
                 message = line.listen(left_s)
                 if message is not None and message["kind"] == "phase":
-                    monitor.enter(message)
+                    _keep(monitor.enter(message), file, line)
                     line.send("noted", phase=message["phase"])
-            row = monitor.row(at_least=line.finished)
-            if row is not None:
-                file.write(json.dumps(row, separators=(",", ":")) + "\n")
-                line.offer("usage", **row)
+            if monitor.is_due:
+                _keep(monitor.row(), file, line)
+
+
+def _keep(row: dict[str, Any], file: TextIO, line: SeatLine) -> None:
+    file.write(json.dumps(row, separators=(",", ":")) + "\n")
+    if None not in (row["cpu_percent"], row["memory_bytes"]):  # something to show while it goes on
+        line.offer("usage", **row)
 
 
 @final
@@ -84,43 +92,41 @@ class _Monitor:
         self._odometer = odometer
         self._clock = clock
         self._phase = "starting"
-        self._phase_changed = False
         self._last: Usage = self._sampler.sample()
         self._last_s = time.monotonic()
 
-    def enter(self, message: Message) -> None:
-        """Follow the driver's word on what the workers are doing."""
+    def enter(self, message: Message) -> dict[str, Any]:
+        """Follow the driver's word on what the workers are doing; a row of the phase that ends."""
+        trains = message["phase"] == "training"
+        if self._odometer is not None:
+            self._odometer.enter(trains=trains)
+        if not trains:
+            self._clock.pause(message["moment_s"])
+        row = self.row()
         if "start_s" in message:
             self._clock.start(message["start_s"])
-        if message["phase"] == "training":
+        if trains:
             self._clock.resume(message["moment_s"])
-        else:
-            self._clock.pause(message["moment_s"])
-        if self._odometer is not None:
-            self._odometer.enter(trains=message["phase"] == "training")
         self._phase = message["phase"]
-        self._phase_changed = True
+        return row
 
-    def row(self, *, at_least: bool = False) -> dict[str, Any] | None:
-        """Sample once, unless that was done a moment ago. One over two phases is marked as mixed.
+    @property
+    def is_due(self) -> bool:
+        """Whether the last sample was not taken just a moment ago."""
+        return time.monotonic() - self._last_s >= _LEAST_S
 
-        `at_least` waits for that moment to be over: there will be no other row.
-        """
-        elapsed_s = time.monotonic() - self._last_s
-        if elapsed_s < _LEAST_S:
-            if not at_least:
-                return None
-            time.sleep(_LEAST_S - elapsed_s)
+    def row(self) -> dict[str, Any]:
+        """Sample once: what was used since the last sample, and what is held now."""
         now_s = time.monotonic()
         usage = self._sampler.sample()
         elapsed_s, before = now_s - self._last_s, self._last
         self._last_s, self._last = now_s, usage
-        mixed, self._phase_changed = self._phase_changed, False
         return {
             "time_s": round(self._clock.now_s(), 6),
-            "phase": "mixed" if mixed else self._phase,
-            "cpu_percent": 100 * (usage.cpu_s - before.cpu_s) / elapsed_s,
-            "memory_bytes": usage.memory_bytes,
+            "phase": self._phase,
+            "cpu_percent": _cpu_percent(before, usage, elapsed_s),
+            # Of seats that have left nothing can be told any more, least of all that it was 0.
+            "memory_bytes": usage.memory_bytes if usage.are_all_here else None,
             "disk_read_bytes": usage.disk_read_bytes,
             "disk_written_bytes": usage.disk_written_bytes,
             **self._carried(),
@@ -143,10 +149,16 @@ class _Monitor:
         return [
             {
                 "seat": name,
-                "cpu_percent": 100 * (mine.cpu_s - before.by_root[pid].cpu_s) / elapsed_s,
+                "cpu_percent": _cpu_percent(before.by_root[pid], mine, elapsed_s),
                 "disk_read_bytes": mine.disk_read_bytes,
                 "disk_written_bytes": mine.disk_written_bytes,
             }
             for name, pid in self._seats.items()
             if (mine := usage.by_root.get(pid)) is not None
         ]
+
+
+def _cpu_percent(
+    before: Usage | TreeUsage, now: Usage | TreeUsage, elapsed_s: float
+) -> float | None:
+    return 100 * (now.cpu_s - before.cpu_s) / elapsed_s if elapsed_s >= _LEAST_S else None

@@ -55,6 +55,8 @@ class Usage:
     disk_read_bytes: int | None
     disk_written_bytes: int | None
     num_processes: int
+    are_all_here: bool
+    """Whether every root process still runs; if not, what is held says little of what they took."""
     by_root: Mapping[int, TreeUsage]
     """Of each tree by itself."""
 
@@ -80,14 +82,15 @@ class Sampler:
     """
 
     def __init__(self, root_pids: Iterable[int]) -> None:
-        readings = (_read_process(pid) for pid in root_pids)
+        self._root_pids = frozenset(root_pids)
+        readings = (_read_process(pid) for pid in self._root_pids)
         self._live = {reading.pid: reading for reading in readings if reading}
         self._segments: dict[int, dict[Segment, str]] = {}
         self._num_descriptors: dict[int, int] = {}
         self._num_samples = 0
         self._roots = {pid: pid for pid in self._live}
         self._ended = dict.fromkeys(self._live, (0, 0, 0))  # ticks, bytes read, bytes written
-        self._last = Usage(0.0, 0, 0, 0, 0, {})
+        self._last = Usage(0.0, 0, 0, 0, 0, False, {})
 
     def sample(self) -> Usage:
         """Read every process once; ended processes are no error and keep what they had used."""
@@ -161,8 +164,14 @@ class Sampler:
             disk_read_bytes=read_bytes if is_told else None,
             disk_written_bytes=written_bytes if is_told else None,
             num_processes=sum(not reading.is_zombie for reading in readings),
+            are_all_here=all(self._is_here(pid) for pid in self._root_pids),
             by_root=by_root,
         )
+
+    def _is_here(self, pid: int) -> bool:
+        """Whether a process is there and has not begun to leave: it gives its memory back first."""
+        reading = self._live.get(pid)
+        return reading is not None and not reading.is_zombie and reading.anonymous_bytes > 0
 
     def _by_root(self) -> dict[int, TreeUsage]:
         sums = dict(self._ended)

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, final
+
+from paceline.measure.process_usage import ProcessUsage
 
 _TASKS: Final = Path("/proc/self/task")
 
@@ -18,10 +21,23 @@ class ThreadUsage:
     processor, the seat waits although its own thread never stood in line.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, is_alone: bool = True) -> None:
+        """`is_alone`: no other seat shares its process, so that the process's use is its own."""
         self._own = Path("/proc/thread-self").readlink().name
+        self._process = ProcessUsage() if is_alone else None
         self._cpu_s = time.thread_time()
         self._before = in_line_s()
+
+    @contextlib.contextmanager
+    def left_out(self) -> Iterator[None]:
+        """Count nothing of what is done inside: it is off the training clock, too."""
+        cpu_s, waited = time.thread_time(), in_line_s()
+        with contextlib.nullcontext() if self._process is None else self._process.left_out():
+            yield
+        self._cpu_s += time.thread_time() - cpu_s
+        for thread, now_s in in_line_s().items():
+            more_s = now_s - waited.get(thread, 0.0)
+            self._before[thread] = self._before.get(thread, 0.0) + more_s
 
     def table(self) -> dict[str, float | None]:
         """Give them as fields of a seat's totals; None where the kernel keeps no such account."""
@@ -33,6 +49,7 @@ class ThreadUsage:
             "cpu_s": time.thread_time() - self._cpu_s,
             "ready_s": waited.get(self._own),
             "most_ready_s": max(waited.values(), default=None),
+            **({} if self._process is None else self._process.table()),
         }
 
 
