@@ -94,6 +94,19 @@ def test_the_node_was_watched(finished):
     assert node.net_sent_bytes is None
 
 
+def test_a_run_of_an_instant_has_measured_or_no_figures(tmp_path):
+    spec = paceline.RunSpec(workload=Moons(), steps=10, record=paceline.Record(tensorboard=False))
+    result = paceline.run(spec, out=tmp_path)
+    (node,), (worker,) = result.nodes, result.workers
+    rows = polars.read_parquet(run_dir_of(result).nodes)
+    assert rows["phase"][:2].to_list() == ["starting", "training"]
+    assert rows["memory_bytes"].drop_nulls().min() > 10_000_000
+    assert 10_000_000 < node.memory_mean_bytes <= node.memory_peak_bytes
+    # What its own thread used is part of what the process did.
+    assert node.cpu_percent_peak >= node.cpu_percent_mean
+    assert node.cpu_percent_mean >= 99 * worker.cpu_s / worker.train_s
+
+
 def test_the_environment_is_kept(finished):
     environment = run_dir_of(finished).read_environment()
     assert environment["versions"]["torch"].startswith("2.")

@@ -54,8 +54,8 @@ _NODES: Final = _Kind(
     {
         "time_s": float,
         "phase": str,
-        "cpu_percent": float,
-        "memory_bytes": int,
+        "cpu_percent": float | None,
+        "memory_bytes": int | None,
         "disk_read_bytes": int | None,
         "disk_written_bytes": int | None,
     },
