@@ -16,8 +16,10 @@ PEERS := .venv-peers/bin
 PEERS_PIP := $(PEERS)/pip --disable-pip-version-check install --quiet
 REPEAT ?= 3
 ONLY ?=
+BEFORE ?= ../before
+BLOCKS ?= 20
 
-.PHONY: demo demo-options test test-thorough check fuzz bench bench-verdicts bench-peers bench-study-peers clean
+.PHONY: demo demo-options test test-thorough check fuzz bench bench-before bench-verdicts bench-peers bench-study-peers clean
 
 demo: .venv/.installed ## compare strategies on the embedded data: a table, a conclusion, a report
 	@if $(BIN)/python -c '$(CAN_EMULATE)' 2>/dev/null; then \
@@ -70,6 +72,10 @@ bench: .venv/.installed-dev ## figures, as ratios within one run
 	-$(BIN)/python benchmarks/replay.py
 	-$(BIN)/python benchmarks/speed_ups.py --workers 1,6
 	-$(BIN)/python benchmarks/report.py
+
+# BEFORE is another checkout, with an environment of its own: git worktree add, then make test there.
+bench-before: .venv/.installed-dev ## steps/s of this checkout over another's; BEFORE=path BLOCKS=n
+	$(BIN)/python benchmarks/before_after.py --before $(BEFORE)/.venv/bin/python --blocks $(BLOCKS)
 
 bench-verdicts: .venv/.installed-dev ## verdicts against bottlenecks that were put there; needs namespaces
 	$(BIN)/python benchmarks/verdicts.py build/verdicts.jsonl

@@ -46,8 +46,14 @@ def are_finite(gradients: npt.NDArray[Any]) -> bool:
 
 def flaw_in(*gradients: npt.NDArray[Any]) -> str | None:
     """Say what is wrong with gradients; None where all are finite."""
-    if all(map(are_finite, gradients)):
-        return None
+    for each in gradients:
+        if not are_finite(each):
+            return flaw_of(*gradients)
+    return None
+
+
+def flaw_of(*gradients: npt.NDArray[Any]) -> str:
+    """Say what is wrong with gradients of which some are not finite."""
     if any(np.isnan(each).any() for each in gradients):
         return NAN
     return INFINITE if any(np.isinf(each).any() for each in gradients) else TOO_LARGE

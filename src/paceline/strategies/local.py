@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, final
 
 from paceline.errors import Problem
-from paceline.finite import flaw_in
+from paceline.finite import are_finite, flaw_of
 from paceline.optim import Update
 from paceline.strategies import STRATEGIES
 from paceline.strategies.base import Member, Place, Strategy
@@ -109,9 +109,8 @@ class _Alone(Member):
 
     def exchange(self, *, last: bool) -> bool:
         rows = None if self.rows is None else self._row_gradients()
-        flaw = self._flaw(rows) if self._learns else None
-        if flaw is not None:
-            self._refusals.note(flaw, after=self.num_updates)
+        if self._learns and not (are_finite(self._gradients) and _are_finite(rows)):
+            self._refuse(rows)
             return last
         self.num_updates += 1
         if self.global_steps is not None:
@@ -127,7 +126,10 @@ class _Alone(Member):
         assert gradients is not None
         return gradients
 
-    def _flaw(self, rows: Tensor | None) -> str | None:
-        if rows is None:
-            return flaw_in(self._gradients)
-        return flaw_in(self._gradients, rows.numpy().reshape(-1))
+    def _refuse(self, rows: Tensor | None) -> None:
+        values = [self._gradients] if rows is None else [self._gradients, rows.numpy().reshape(-1)]
+        self._refusals.note(flaw_of(*values), after=self.num_updates)
+
+
+def _are_finite(rows: Tensor | None) -> bool:
+    return rows is None or are_finite(rows.numpy().reshape(-1))
