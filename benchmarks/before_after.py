@@ -140,9 +140,7 @@ class Checkout:
         return told
 
     def end(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(timeout=60)
+        self._process.communicate(timeout=60)
 
 
 @dataclass(frozen=True)
