@@ -234,6 +234,6 @@ def test_every_metric_has_a_column_and_a_curve(tmp_path):
     assert list(curves)[-4:] == [
         *("test-mae-time", "test-val-acc-1-time", "test-val-acc-1-2-time", "test-loss-time")
     ]
-    assert curves["test-mae-time"].title == "Mae against time"
+    assert curves["test-mae-time"].title == "mae against time"
     assert curves["test-val-acc-1-2-time"].table.frame["test_val_acc_1_2"].max() == 7.0
     assert curves["test-val-acc-1-time"].spec()

@@ -11,6 +11,7 @@ from paceline.compare.specs import GRID, best_tuned, tunings
 from paceline.errors import Interrupted, RunError
 from paceline.exhibits import Column, Page, Table, table_of
 from paceline.report import page_of
+from paceline.report.metric_columns import metric_columns
 from paceline.spec import RunSpec
 
 
@@ -114,6 +115,9 @@ def _rate_note(chosen: list[RunSpec]) -> str:
 
 def _tried(contest: Contest, chosen: list[RunSpec]) -> Table:
     """What every learning rate of the grid gave."""
+    tested = metric_columns(
+        (result.test_metrics for _, result in contest.results), without=("loss",)
+    )
     rows = []
     for spec, result in contest.results:
         assert spec.optimizer is not None
@@ -123,7 +127,7 @@ def _tried(contest: Contest, chosen: list[RunSpec]) -> Table:
                 "lr": spec.optimizer.lr,
                 "seconds": result.seconds_to_target,
                 "loss": result.final_loss if result.test_loss is None else result.test_loss,
-                "accuracy": result.test_accuracy,
+                **{each.name: result.test_metrics.get(name) for name, each in tested.items()},
                 "chosen": "yes" if spec in chosen else "",
             }
         )
@@ -132,7 +136,7 @@ def _tried(contest: Contest, chosen: list[RunSpec]) -> Table:
         Column(name="lr", label="learning rate", form="g"),
         Column(name="seconds", label="to the target", unit="s", form=".2f"),
         Column(name="loss", label="test loss", form=".4f"),
-        Column(name="accuracy", label="accuracy", unit="%", form=".2f", scale=100),
+        *tested.values(),
         Column(name="chosen", label="chosen"),
     ]
     rows.sort(key=lambda row: str(row["side"]))

@@ -6,13 +6,12 @@ from collections.abc import Sequence
 from typing import Final
 
 from paceline.report.causes import cause
+from paceline.report.finals import finals
 from paceline.report.level import Group, Yardstick, groups_of
 from paceline.report.ranking import Place, Ranking, rank, ties
-from paceline.report.refused import any_refused, refusals
+from paceline.report.refused import refusals
 from paceline.report.sides import FROM_MANY, Side, reference_of
 
-# Accuracies this close are called alike: half a point.
-_ALIKE: Final = 0.005
 # More names than this in a sentence nobody reads.
 _MOST_NAMED: Final = 4
 
@@ -48,7 +47,7 @@ def _of_group(ranking: Ranking, *, is_one_of: int) -> list[str]:
         *_because(ranking),
         *_best_variants(ranking),
         *_against_one(ranking),
-        *_accuracies(finished),
+        *finals(finished),
         *refusals(finished),
     ]
     # A side that stands alone is told by its label.
@@ -201,38 +200,6 @@ def _times(gain: float, side: Side) -> str:
     if gain <= side.num_workers:
         return f"{gain:.2f} times"
     return f"{side.num_workers:.2f} times (all that {side.num_workers} workers can give)"
-
-
-def _accuracies(sides: Sequence[Side]) -> list[str]:
-    known = [(side.median(lambda run: run.result.test_accuracy), side) for side in sides]
-    ends = sorted(
-        ((value, side.label) for value, side in known if value is not None), key=lambda e: e[0]
-    )
-    if len(ends) < 2:
-        return []
-    (low, worst), (high, best) = ends[0], ends[-1]
-    if high - low < _ALIKE:
-        return [f"Final accuracies are alike, {100 * low:.1f} to {100 * high:.1f} %."]
-    said = f"Final accuracy goes from {100 * low:.1f} % ({worst}) to {100 * high:.1f} % ({best})"
-    return [f"{said}{_hint(sides)}."]
-
-
-def _hint(sides: Sequence[Side]) -> str:
-    """Fewer updates for the same rows learn less at one learning rate: say so."""
-    if any_refused(sides):  # that is a cause of its own, and told
-        return ""
-    known = [each for each in (side.shown.result.global_steps for side in sides) if each]
-    rows = [side.shown.result.samples for side in sides]
-    if max(rows) > 1.1 * min(rows):
-        return ""
-    rates = {repr(side.shown.settings.get("optimizer.lr")) for side in sides}
-    scaled = any(side.shown.settings.get("optimizer.lr_scaling") == "linear" for side in sides)
-    if not known or scaled or len(rates) > 1 or max(known) < 1.5 * min(known):
-        return ""
-    return (
-        ": at one learning rate those with fewer updates for the same rows learn less "
-        "(--lr-scaling linear or --tune-lr compare them fairly)"
-    )
 
 
 def _unfinished(sides: Sequence[Side]) -> list[str]:

@@ -13,7 +13,7 @@ from paceline import curves, drawing
 from paceline.exhibits import Column, Figure, Table, table_of
 from paceline.metrics import in_order, metrics_in
 from paceline.report.level import Group
-from paceline.report.metric_columns import metric_columns
+from paceline.report.metric_columns import columns_for
 from paceline.report.ranking import speed_up
 from paceline.report.sides import Side
 from paceline.report.tables import NODE, SIDE, spread_of
@@ -91,19 +91,19 @@ class Gallery:
         frames = {
             name: self._joined(partial(curves.metric, name=name)) for name in names[:_MOST_METRICS]
         }
-        columns = metric_columns({name: frame[name].to_list() for name, frame in frames.items()})
+        columns = columns_for({name: frame[name].to_list() for name, frame in frames.items()})
         found = [self._metric(name, columns[name], frame) for name, frame in frames.items()]
         return [figure for figure in found if figure]
 
     def _metric(self, metric: str, column: Column, frame: polars.DataFrame) -> Figure | None:
         value = replace(column, label=f"test {metric}")
         progress = Column(name="progress", label="updates", form=",.0f")
-        title = metric if column.label == metric else column.label
+        # A user's name stands as the user wrote it.
+        title = {"accuracy": "Accuracy", "loss": "Test loss"}.get(metric, metric)
         return self._figure(
             name=f"{value.name.replace('_', '-')}-time",
-            title=f"{title[:1].upper()}{title[1:]} against time",
-            caption=f"{title[:1].upper()}{title[1:]} on the test rows. Evaluations do not count "
-            "as training time.",
+            title=f"{title} against time",
+            caption=f"{title} on the test rows. Evaluations do not count as training time.",
             frame=frame.rename({metric: value.name}),
             columns=(SIDE, TIME, progress, value),
             draw=partial(drawing.lines, x=TIME, y=value),

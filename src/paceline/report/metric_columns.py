@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from paceline.exhibits import Column
@@ -12,11 +12,23 @@ from paceline.report.sides import Side
 from paceline.stored import StoredRun
 
 
-def metric_columns(values: Mapping[str, Sequence[float]]) -> dict[str, Column]:
-    """Say how each metric is headed and written, accuracy first; `values` are all there are."""
+def metric_columns(
+    ended: Iterable[Mapping[str, float]], without: Container[str] = ()
+) -> dict[str, Column]:
+    """Give a column for each metric that any run ended with, accuracy first."""
+    values: dict[str, list[float]] = {}
+    for metrics in ended:
+        for name, value in metrics.items():
+            if name not in without:
+                values.setdefault(name, []).append(value)
+    return columns_for(values)
+
+
+def columns_for(values: Mapping[str, Sequence[float]]) -> dict[str, Column]:
+    """Say how each metric is headed and written; `values` are all there are of it."""
     columns: dict[str, Column] = {}
     for number, name in enumerate(in_order(values)):
-        column = _metric_column(name, values[name])
+        column = _column(name, values[name])
         taken = {each.name for each in columns.values()}
         columns[name] = (
             replace(column, name=f"{column.name}_{number}") if column.name in taken else column
@@ -24,7 +36,7 @@ def metric_columns(values: Mapping[str, Sequence[float]]) -> dict[str, Column]:
     return columns
 
 
-def _metric_column(name: str, values: Sequence[float]) -> Column:
+def _column(name: str, values: Sequence[float]) -> Column:
     if name == "accuracy":
         return Column(name=name, label=name, unit="%", form=".2f", scale=100)
     label = "test loss" if name == "loss" else name
@@ -34,15 +46,8 @@ def _metric_column(name: str, values: Sequence[float]) -> Column:
 
 
 def tested_columns(sides: Sequence[Side]) -> dict[str, Column]:
-    """Give a column for each metric that any of the runs ended with."""
-    runs = [run for side in sides for run in side.runs]
-    names = dict.fromkeys(name for run in runs for name in run.result.test_metrics)
-    return metric_columns(
-        {
-            name: [run.result.test_metrics[name] for run in runs if name in run.result.test_metrics]
-            for name in names
-        }
-    )
+    """Give a column for each metric of the sides' runs."""
+    return metric_columns(run.result.test_metrics for side in sides for run in side.runs)
 
 
 def tested_value(run: StoredRun, metric: str) -> float | None:
