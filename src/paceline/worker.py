@@ -243,10 +243,12 @@ class Worker:
         try:
             self.train()
         except Exception as error:
-            # The driver knows which seat is gone; we only know that somebody is.
-            if self.member.is_lost_peer(error):
+            if not self.member.is_lost_peer(error):
+                raise
+            if self.member.lost_peer() is None:
+                # The driver may know which seat is gone; we only know that somebody is.
                 self.line.await_abort(_PATIENCE_S)
-            raise
+            raise (self.member.lost_peer() or error) from None
 
     def train(self) -> None:
         """The loop: load, compute, exchange."""

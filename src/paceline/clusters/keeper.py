@@ -333,11 +333,12 @@ def _sit(job: Table, table: Table, stock: _Stock) -> int:
             os.close(other["line"])
     torch.set_num_threads(job["threads"])
     linux.allow_files(_FILES)
-    meter, address = None, "127.0.0.1"
+    meter, address, interface = None, "127.0.0.1", "lo"
     if stock.site is not None:
         address = stock.site.address(table["node"])
         meter = stock.site.enter(table["node"])
-        os.environ["GLOO_SOCKET_IFNAME"] = stock.site.interface
+        interface = stock.site.interface
+    os.environ["GLOO_SOCKET_IFNAME"] = interface  # or it listens where the host's name leads
     seat = Seat(table["role"], table["index"], table["node"])
     line = SeatLine(Line(socket.socket(fileno=table["line"])))
     credentials = stock.credentials_of(seat.name, line)

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+    from paceline.errors import PeerLost
+
 
 class Finished(Exception):
     """Raised in a server that waits for a message when the run is over."""
@@ -103,6 +105,10 @@ class Channel(ABC):
     @abstractmethod
     def receive(self) -> Message:
         """Wait for the next message. Raises `Finished` in a server when the run is over."""
+
+    def lost(self) -> PeerLost | None:
+        """Say which correspondent was there and is no more, for whoever waits in another way."""
+        return None
 
     @abstractmethod
     def close(self) -> None:

@@ -159,8 +159,8 @@ class ZmqChannel(Channel):
         """
         self._next_look_s = monotonic() + _LOOK_S
         self._line.poll()
-        if not self._line.finished and (lost := self._connections.lost()):
-            raise PeerLost(lost, f"{self.name} lost the connection to it")
+        if not self._line.finished and (lost := self.lost()):
+            raise lost
         if self._line.finished and not drain:
             raise Finished
 
@@ -213,6 +213,10 @@ class ZmqChannel(Channel):
         if len(frame) != wire.HEADER_BYTES or num_parts != expected:
             raise WireError(f"{num_parts} parts, the first of {len(frame)} bytes")
         return values
+
+    def lost(self) -> PeerLost | None:
+        name = self._connections.lost()
+        return None if name is None else PeerLost(name, f"{self.name} lost the connection to it")
 
     def close(self) -> None:
         self._connections.close()

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
 
 from paceline.description import Description
-from paceline.errors import Problem
+from paceline.errors import PeerLost, Problem
 from paceline.finite import Refusals
 
 if TYPE_CHECKING:
@@ -167,6 +167,10 @@ class Member(ABC):
         """Whether an error only says that another seat is gone, which the driver can name."""
         del error
         return False
+
+    def lost_peer(self) -> PeerLost | None:
+        """Say which other seat is gone, where this member has noticed it by itself."""
+        return None
 
     def table_values(self) -> Tensor | None:
         """Give the whole table of rows, for saving, where this worker has it."""

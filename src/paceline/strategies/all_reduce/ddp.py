@@ -14,8 +14,10 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+from paceline.errors import PeerLost
 from paceline.finite import flaw_in
 from paceline.optim import Update
+from paceline.strategies.all_reduce.meeting import join_group
 from paceline.strategies.all_reduce.slots import Slots
 from paceline.strategies.all_reduce.timing import Timing
 from paceline.strategies.base import Member, Place
@@ -44,7 +46,7 @@ class DdpMember(Member):
         self._update = Update(place.optimizer, parameters)
         self._learns = place.learns
         self._refusals = place.refusals
-        _join_group(place)
+        self._vigil = join_group(place)
 
     def wrap(self, model: nn.Module) -> nn.Module:
         # Buffers stay with each worker, as under every other strategy.
@@ -79,6 +81,9 @@ class DdpMember(Member):
     def is_lost_peer(self, error: Exception) -> bool:
         return isinstance(error, RuntimeError) and "gloo" in str(error).lower()
 
+    def lost_peer(self) -> PeerLost | None:
+        return self._vigil.lost
+
     def counted(self) -> Mapping[str, Any]:
         return {
             "times_last": self._slots.times_last,
@@ -88,6 +93,7 @@ class DdpMember(Member):
         }
 
     def close(self) -> None:
+        self._vigil.close()
         if dist.is_initialized():
             dist.destroy_process_group()
 
@@ -151,20 +157,3 @@ class _Exchange:
     def take_waited_ns(self) -> int:
         waited_ns, self._waited_ns = self._waited_ns, 0
         return waited_ns
-
-
-def _join_group(place: Place) -> None:
-    """Meet at a store that rank 0 keeps, at a port that it tells the others."""
-    if place.rank == 0:
-        store = dist.TCPStore(  # type: ignore[attr-defined]
-            place.address, 0, is_master=True, wait_for_workers=False
-        )
-        where = torch.tensor([*map(int, place.address.split(".")), store.port])
-        for rank in range(1, place.num_workers):
-            place.channel.send(f"worker{rank}", where)
-    else:
-        *octets, port = (int(each) for each in place.channel.receive().values.tolist())
-        address = ".".join(map(str, octets))
-        store = dist.TCPStore(address, port, is_master=False)  # type: ignore[attr-defined]
-    backend = "nccl" if place.replica.parameters.is_cuda else "gloo"
-    dist.init_process_group(backend, store=store, rank=place.rank, world_size=place.num_workers)

@@ -1,0 +1,116 @@
+"""How torch's workers meet: at nobody's port, and through a channel that lets nobody else in."""
+
+import os
+
+import psutil
+import pytest
+import torch
+
+import paceline
+from paceline.clusters.local import Local
+from paceline.comm.line import Line, SeatLine
+from paceline.comm.memory import MemoryChannel, boxes_for
+from paceline.errors import Aborted, WireError
+from paceline.optim import Sgd
+from paceline.progress import View
+from paceline.replica import Replica
+from paceline.strategies.all_reduce.describe import Ddp
+from paceline.strategies.all_reduce.meeting import ChannelStore, torch_store
+from paceline.strategies.base import Place
+from paceline.testing import Moons
+
+NAMES = ["worker0", "worker1"]
+
+
+@pytest.fixture
+def pairs():
+    made = [Line.pair() for _ in NAMES]
+    yield made
+    for pair in made:
+        for end in pair:
+            end.close()
+
+
+@pytest.fixture
+def channels(pairs):
+    boxes = boxes_for(NAMES)
+    return [
+        MemoryChannel(name, boxes, SeatLine(Line(its)))
+        for name, (_, its) in zip(NAMES, pairs, strict=True)
+    ]
+
+
+@pytest.fixture
+def stores(channels):
+    return [ChannelStore(channels[0], NAMES[1:]), ChannelStore(channels[1], NAMES[:1])]
+
+
+def test_what_one_sets_the_other_gets(stores):
+    one, other = stores
+    one.set("a", b"1")
+    one.set("b", "two")
+    other.set("c", b"")
+    assert (other.get("b"), other.get("a"), one.get("c")) == (b"two", b"1", b"")
+    assert other.check(["a", "b"])
+    assert not one.check(["a", "d"])
+
+
+def test_a_wait_for_what_nobody_sets_ends_with_the_run(stores, pairs):
+    pairs[0][0].send(b'{"kind":"abort","reason":"worker1 failed"}')
+    with pytest.raises(Aborted, match="worker1 failed"):
+        stores[0].wait(["never"])
+
+
+def test_a_message_that_is_no_value_is_refused(stores, channels):
+    channels[1].send("worker0", torch.zeros(3, dtype=torch.uint8))
+    with pytest.raises(WireError, match="length of a key"):
+        stores[0].get("a")
+
+
+def place_of(rank: int, channel: MemoryChannel) -> Place:
+    return Place(
+        rank=rank,
+        num_workers=2,
+        num_servers=0,
+        replica=Replica(torch.nn.Linear(1, 2), torch.float32),
+        optimizer=Sgd(),
+        most_steps=None,
+        host=None,
+        open_channel=lambda: channel,
+        address="127.0.0.2",
+    )
+
+
+def listening(pid: int) -> set[tuple[str, int]]:
+    found = psutil.Process(pid).net_connections(kind="tcp")
+    return {tuple(each.laddr) for each in found if each.status == psutil.CONN_LISTEN}
+
+
+def test_torchs_own_store_listens_at_its_nodes_address_only(channels):
+    before = listening(os.getpid())
+    store = torch_store(place_of(0, channels[0]))
+    other = torch_store(place_of(1, channels[1]))
+    store.set("a", "1")
+    assert other.get("a") == b"1"
+    assert {host for host, _ in listening(os.getpid()) - before} == {"127.0.0.2"}
+
+
+def test_ddp_opens_no_port_beyond_loopback_in_a_local_run(tmp_path):
+    """Torch's store would listen on all interfaces, and take what anybody sends."""
+    found: set[str] = set()
+
+    def watch(view: View) -> None:
+        if view.phase == "training" and not found:
+            for process in psutil.Process().children(recursive=True):
+                found.update(host for host, _ in listening(process.pid))
+
+    spec = paceline.RunSpec(
+        workload=Moons(),
+        strategy=Ddp(),
+        cluster=Local(transport="zmq"),
+        num_workers=2,
+        worker_steps=600,
+        record=paceline.Record(tensorboard=False, monitor=False),
+    )
+    assert paceline.run(spec, out=tmp_path, watch=watch).status == "finished"
+    assert found == {"127.0.0.1"}
