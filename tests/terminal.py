@@ -65,7 +65,7 @@ def _typed(
     )
     os.close(its)
     written = _read_all(mine)
-    return Transcript(_screen(written, columns), running.wait(timeout=WITHIN_S))
+    return Transcript(_screen(written), running.wait(timeout=WITHIN_S))
 
 
 def _read_all(descriptor: int) -> str:
@@ -81,8 +81,11 @@ def _read_all(descriptor: int) -> str:
     return b"".join(parts).decode()
 
 
-def _screen(written: str, columns: int) -> list[str]:
-    """Show what was written as a terminal does, without ever losing a line at its top."""
+def _screen(written: str) -> list[str]:
+    """Show what was written as a terminal does, but lose no line at its top and break none.
+
+    A line longer than the terminal is wide stays one, so that a test can see that it is.
+    """
     lines, row, column = [""], 0, 0
     for found in _PARTS.finditer(written):
         number, kind, start, end, letters = found.groups()
@@ -95,9 +98,6 @@ def _screen(written: str, columns: int) -> list[str]:
         elif end:
             row, column = row + 1, 0
         for letter in letters or "":
-            if column == columns:  # as a terminal goes on in the next line
-                row, column = row + 1, 0
-                lines += [""] * (row + 1 - len(lines))
             kept = lines[row].ljust(column)
             lines[row] = kept[:column] + letter + kept[column + 1 :]
             column += 1
