@@ -2,6 +2,7 @@
 is on its screen when they have ended."""
 
 import fcntl
+import json
 import os
 import pty
 import re
@@ -18,6 +19,20 @@ _PACELINE = (sys.executable, "-m", "paceline")
 _ROWS = 50
 # What rich writes beside letters: colours, a hidden cursor, a line up, a line erased.
 _PARTS = re.compile(r"\x1b\[\??([0-9;]*)([A-Za-z])|(\r)|(\n)|([^\x1b\r\n]+)")
+_MARK = "--- a command"
+_IN_TURN = f"""
+import json, os, sys
+from paceline.cli.app import main
+for arguments in json.loads(sys.argv[1]):
+    print("{_MARK} begins", flush=True)
+    child = os.fork()
+    if child == 0:
+        sys.argv = ["paceline", *arguments]
+        main()
+        sys.exit()
+    _, status = os.waitpid(child, 0)
+    print("{_MARK} ends", os.waitstatus_to_exitcode(status), flush=True)
+"""
 
 
 @dataclass(frozen=True)
@@ -42,9 +57,23 @@ def typed(*arguments: object, cwd: Path, columns: int = 80, **environment: str) 
     return _typed([*_PACELINE, *map(str, arguments)], cwd, columns, environment)
 
 
-def typed_script(script: str, cwd: Path, columns: int) -> Transcript:
-    """Run Python in a terminal: many commands in one process, as each takes long to import."""
+def typed_python(script: str, cwd: Path, columns: int = 80) -> Transcript:
+    """Run Python in a terminal."""
     return _typed([sys.executable, "-c", script], cwd, columns, {})
+
+
+def typed_in_turn(
+    commands: Sequence[Sequence[object]], cwd: Path, columns: int = 80
+) -> list[Transcript]:
+    """Type commands one after the other; what all of them import is imported once."""
+    listed = [[str(each) for each in command] for command in commands]
+    told = _typed([sys.executable, "-c", _IN_TURN, json.dumps(listed)], cwd, columns, {})
+    assert told.code == 0, told.text
+    transcripts = []
+    for part in told.text.split(f"{_MARK} begins\n")[1:]:
+        text, _, code = part.rpartition(f"{_MARK} ends ")
+        transcripts.append(Transcript(text.splitlines(), int(code)))
+    return transcripts
 
 
 def _typed(

@@ -1,7 +1,7 @@
 """Every command that prints a table, in terminals of 80, 100 and 160 columns: nothing is cut.
 
 The runs are written as a run writes them, with long names and large figures, so that nothing is
-trained here; all commands of one width are typed into one process, which imports once.
+trained here.
 """
 
 import os
@@ -10,7 +10,7 @@ import pytest
 
 from paceline.results import NodeUsage, Verdict
 from tests.made_runs import made, stale
-from tests.terminal import Transcript, typed_script
+from tests.terminal import Transcript, typed_in_turn, typed_python
 
 WIDTHS = (80, 100, 160)
 LONG = "resnet152-cifar10"
@@ -19,7 +19,6 @@ SENTENCE = (
     "ring would bring 2.4 times the samples per second"
 )
 WARNING = "replay:k80 was measured at a batch of 64: its times are scaled to 32, and so are others"
-MARK = "=== "
 COMMANDS = {
     "ls": ["ls"],
     "show": ["show", "000001"],
@@ -29,25 +28,16 @@ COMMANDS = {
     "data ls": ["data", "ls"],
 }
 # `compare` prints what a page of its runs says; the runs themselves are there already.
-SCRIPT = f"""
-import sys
+COMPARE = """
 from pathlib import Path
-import typer.main
 from paceline.cli import compare
-from paceline.cli.app import app
 from paceline.report import page_of
 from paceline.stored import runs_of
-
-command = typer.main.get_command(app)
-for name, arguments in {COMMANDS!r}.items():
-    print({MARK!r} + name)
-    sys.stdout.flush()
-    command.main(arguments, standalone_mode=False)
-print({MARK!r} + "compare")
-sys.stdout.flush()
 page = page_of(runs_of(["runs"], Path("runs"))[0])
 compare._print(page, Path("reports/report.html"))
 """
+
+
 LINKS = {
     "link_bits_per_s": 2e9,
     "link_sent_bits_per_s": 1.998e9,
@@ -95,17 +85,14 @@ def _make_runs(cwd):
 @pytest.fixture(scope="module", params=WIDTHS)
 def screens(request, cwd) -> dict[str, Transcript]:
     """What each command left on the screen."""
-    told = typed_script(SCRIPT, cwd, request.param)
-    assert told.code == 0, told.text
-    screens: dict[str, Transcript] = {}
-    for part in ("\n" + told.text).split(f"\n{MARK}")[1:]:
-        name, _, text = part.partition("\n")
-        screens[name] = Transcript(text.splitlines(), 0)
-    return screens
+    told = typed_in_turn(list(COMMANDS.values()), cwd, request.param)
+    screens = dict(zip(COMMANDS, told, strict=True))
+    return screens | {"compare": typed_python(COMPARE, cwd, request.param)}
 
 
 def check(screen: Transcript, *wanted: str) -> None:
     """See that each name and number stands whole in one line."""
+    assert screen.code == 0, screen.text
     assert "…" not in screen.text
     for each in wanted:
         assert any(each in line for line in screen.lines), f"{each!r} in\n{screen.text}"
