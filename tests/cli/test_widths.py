@@ -5,6 +5,7 @@ trained here.
 """
 
 import os
+from pathlib import Path
 
 import pytest
 
@@ -57,7 +58,7 @@ LINKS = {
 @pytest.fixture(scope="module")
 def cwd(tmp_path_factory):
     cwd = tmp_path_factory.mktemp("widths")
-    before = os.getcwd()
+    before = Path.cwd()
     os.chdir(cwd)
     try:
         _make_runs(cwd)
