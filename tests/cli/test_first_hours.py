@@ -106,8 +106,8 @@ REFUSED = {
 # Runs that start and fail: what is typed, and a sentence of the answer.
 FAILING = {
     "run mine.py:Mine --set workload.broken=float": (
-        "worker0 failed: Mine.loss(model, batch) must return the batch's mean loss as a tensor with "
-        "one value, computed from the model's outputs; it returned the float"
+        "worker0 failed: Mine.loss(model, batch) must return the batch's mean loss as a tensor "
+        "with one value, computed from the model's outputs; it returned the float"
     ),
     "run mine.py:Mine --set workload.broken=loss": (
         "worker0 failed: NotFinite: all of its 10 steps were refused: a gradient is NaN"
