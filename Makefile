@@ -19,7 +19,7 @@ ONLY ?=
 BEFORE ?= ../before
 BLOCKS ?= 20
 
-.PHONY: demo demo-options test test-thorough check fuzz bench bench-before bench-verdicts bench-peers bench-study-peers clean
+.PHONY: demo demo-options test test-thorough check fuzz bench bench-demo bench-before bench-verdicts bench-peers bench-study-peers clean
 
 demo: .venv/.installed ## compare strategies on the embedded data: a table, a conclusion, a report
 	@if $(BIN)/python -c '$(CAN_EMULATE)' 2>/dev/null; then \
@@ -76,6 +76,10 @@ bench: .venv/.installed-dev ## figures, as ratios within one run
 # BEFORE is another checkout, with an environment of its own: git worktree add, then make test there.
 bench-before: .venv/.installed-dev ## steps/s of this checkout over another's; BEFORE=path BLOCKS=n
 	$(BIN)/python benchmarks/before_after.py --before $(BEFORE)/.venv/bin/python --blocks $(BLOCKS)
+
+bench-demo: .venv/.installed-dev ## whether make demo ends in the same ranking, and what a taken core does to it
+	-$(BIN)/python benchmarks/demo.py --tries 10
+	-$(BIN)/python benchmarks/demo.py --tries 20 --taken-cores 1
 
 bench-verdicts: .venv/.installed-dev ## verdicts against bottlenecks that were put there; needs namespaces
 	$(BIN)/python benchmarks/verdicts.py build/verdicts.jsonl
