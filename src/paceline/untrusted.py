@@ -61,9 +61,9 @@ def read_text(path: Path, most_bytes: int, *, follow: bool = False) -> str:
     return read_bytes(path, most_bytes, follow=follow).decode("utf-8")
 
 
-def read_json(path: Path, most_bytes: int = MOST_JSON_BYTES) -> Any:
+def read_json(path: Path, most_bytes: int = MOST_JSON_BYTES, *, follow: bool = False) -> Any:
     """Read a file of JSON."""
-    return parsed_json(read_bytes(path, most_bytes))
+    return parsed_json(read_bytes(path, most_bytes, follow=follow))
 
 
 def parsed_json(text: bytes | str) -> Any:

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from paceline.exhibits import Claim, Column, claims_table, table_of
+from paceline.exhibits import Claim, Column, Table, claims_table, table_of
 from paceline.report import texts
 
 TABLE = table_of(
@@ -118,3 +118,30 @@ def test_latex_makes_a_table_smaller_that_is_too_wide_for_a_page():
     assert lines[at + 1] == r"\begin{tabular}{rrrrrrrrrrrr}"
     assert lines[-2:] == [r"\end{tabular}}", r"\end{table}"]
     assert r"\resizebox" not in texts.latex(TABLE)
+
+
+HOSTILE = "<script>alert(1)</script>"
+
+
+def hostile(text: str) -> Table:
+    rows = [{"name": text, "value": -1.5}]
+    columns = [Column(name="name", label=text), Column(name="value", label="value", form=".1f")]
+    return table_of("t", text, rows, columns, note=text, labels=(text,))
+
+
+@pytest.mark.parametrize("text", [HOSTILE, "&lt;b&gt;", "[x](javascript:alert(1))", "a\\|b"])
+def test_markdown_holds_no_html_no_link_and_no_further_cell(text: str):
+    written = texts.markdown(hostile(text))
+    assert "<" not in written
+    assert "](" not in written.replace("\\](", "")
+    assert "&lt;b" not in written
+    cells = re.sub(r"\.", "", written.splitlines()[2])
+    assert cells.count("|") == 3
+
+
+@pytest.mark.parametrize("start", "=+-@\t\r")
+def test_a_spreadsheet_finds_no_formula(start: str):
+    head, row = texts.csv(hostile(f"{start}cmd()")).replace('"', "").split("\n")[:2]
+    assert head.startswith(f"'{start}cmd()")
+    assert row.startswith(f"'{start}cmd()")
+    assert ",-1.5," in row

@@ -46,6 +46,9 @@ def export(
         written = _WRITERS[format_](stored, to)
     except OSError as error:
         raise StoreError(f"nothing can be written in {to}: {error.strerror or error}") from error
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
+        # Columns are of their types, but what stands in the rows need not go together.
+        raise StoreError(f"rows that cannot be written as {format_}: {error!r}") from error
     for path in written:
         typer.echo(path)
 
@@ -61,6 +64,7 @@ def _refuse_runs(folders: list[Path]) -> None:
 
 
 def _tables(format_: str, stored: list[StoredRun], to: Path) -> list[Path]:
+    from paceline.report.texts import without_formulas
     from paceline.runs import written_beside
 
     frames = {name: _joined(stored, name) for name in ("steps", "nodes", "evaluations", "losses")}
@@ -71,7 +75,8 @@ def _tables(format_: str, stored: list[StoredRun], to: Path) -> list[Path]:
     for name, frame in frames.items():
         if not frame.is_empty():
             path = to / f"{name}.{format_}"
-            written_beside(path, getattr(frame, f"write_{format_}"))
+            kept = without_formulas(frame) if format_ == "csv" else frame
+            written_beside(path, getattr(kept, f"write_{format_}"))
             written.append(path)
     return written
 

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
-from polars import Expr, Float64, col, lit
+from polars import DataFrame, Expr, Float64, String, col, lit
 
 from paceline.exhibits import Column, Table
 
@@ -43,6 +44,16 @@ _LATEX: Final = {
     "—": "---",
     "…": r"\ldots{}",
 }
+_MARKDOWN: Final = {
+    "<": "&lt;",
+    ">": "&gt;",
+    "\\": "\\\\",
+    "|": "\\|",
+    "[": "\\[",
+    "]": "\\]",
+}
+_ENTITY: Final = re.compile(r"&(?=[#A-Za-z])")
+_FORMULA: Final = re.compile(r"^([=+\-@\t\r])")
 # Text longer than this many letters is set in lines; a page has room for about so many in all.
 _LONG: Final = 20
 _LINE: Final = 85
@@ -59,7 +70,17 @@ def csv(table: Table) -> str:
     """
     labels = [lit(", ".join(table.labels)).alias("label")] if table.labels else []
     values = [each for column in table.columns for each in _values(column)]
-    return table.frame.select(*values, *labels).write_csv()
+    return without_formulas(table.frame.select(*values, *labels)).write_csv()
+
+
+def without_formulas(frame: DataFrame) -> DataFrame:
+    """Put an apostrophe before texts that a spreadsheet would take for a formula, and run.
+
+    Numbers stay as they are, those below zero too.
+    """
+    texts = col(String).str.replace(r"^([=+\-@\t\r])", "'${1}")
+    renamed = {name: _FORMULA.sub(r"'\1", name) for name in frame.columns}
+    return frame.with_columns(texts).rename(renamed)
 
 
 def _values(column: Column) -> Iterator[Expr]:
@@ -79,7 +100,7 @@ def markdown(table: Table) -> str:
     rules = ["---:" if each.is_number else "---" for each in table.columns]
     lines = [_escaped(table.headers), rules, *rows]
     text = "\n".join(f"| {' | '.join(cells)} |" for cells in lines)
-    return f"**{table.title}**\n\n{text}\n{_below(table)}"
+    return f"**{_markdown(table.title)}**\n\n{text}\n{_markdown(_below(table))}"
 
 
 def latex(table: Table) -> str:
@@ -163,7 +184,13 @@ def _below(table: Table) -> str:
 
 
 def _escaped(cells: list[str]) -> list[str]:
-    return [cell.replace("|", "\\|").replace("\n", " ") for cell in cells]
+    return [_markdown(cell).replace("\n", " ") for cell in cells]
+
+
+def _markdown(text: str) -> str:
+    """Take from a text what Markdown, or HTML within it, would understand as anything else."""
+    named = _ENTITY.sub("&amp;", text)
+    return "".join(_MARKDOWN.get(letter, letter) for letter in named)
 
 
 def _latex(text: str) -> str:

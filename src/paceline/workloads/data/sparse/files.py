@@ -7,11 +7,15 @@ import glob
 import hashlib
 import json
 import os
-import secrets
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, final
 
+from paceline import untrusted
 from paceline.errors import DataError
+from paceline.runs import write_atomically
+from paceline.schema import read
 from paceline.workloads.data.catalogue import default_data_dir
 from paceline.workloads.data.sources.base import Progress
 from paceline.workloads.data.sparse.binary import NOTES
@@ -22,6 +26,7 @@ from paceline.workloads.data.stream import Block
 
 _INDEXES = "indexes"
 _HEAD_BYTES = 16
+_MOST_INDEX_BYTES = 256 * untrusted.MIB
 
 
 def found(path: Path) -> list[Path]:
@@ -71,6 +76,15 @@ def opened(
     return made
 
 
+@final
+@dataclass(frozen=True)
+class _Index:
+    """Where the blocks of a file are: offset, bytes, rows."""
+
+    of: dict[str, Any]
+    blocks: list[tuple[int, int, int]]
+
+
 def _silent(message: str, done: int, total: int) -> None:
     """Tell nobody."""
 
@@ -80,10 +94,10 @@ def _indexed(kind: type[RowFile], path: Path, folder: Path, progress: Progress) 
     state = path.stat()
     known = {"size": state.st_size, "mtime_ns": state.st_mtime_ns, "kind": kind.__name__}
     kept = folder / f"{hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:32]}.json"
-    with contextlib.suppress(OSError, ValueError, KeyError):
-        table = json.loads(kept.read_text())
-        if table["of"] == known:
-            return [Block(path, *each) for each in table["blocks"]]
+    with contextlib.suppress(OSError, ValueError):
+        index = read(_Index, untrusted.read_json(kept, _MOST_INDEX_BYTES))
+        if index.of == known:
+            return [Block(path, *each) for each in index.blocks]
     blocks = []
     for block in kind.scan(path):
         blocks.append(block)
@@ -100,6 +114,4 @@ def _keep(path: Path, table: object) -> None:
     """Write beside and rename; a folder that cannot be written only costs time."""
     with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        beside = path.with_suffix(f".{secrets.token_hex(4)}")
-        beside.write_text(json.dumps(table))
-        beside.replace(path)
+        write_atomically(path, json.dumps(table), lasting=False)

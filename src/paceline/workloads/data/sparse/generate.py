@@ -9,7 +9,10 @@ from typing import Final, NamedTuple, final
 
 import numpy as np
 
+from paceline import untrusted
 from paceline.errors import DataError
+from paceline.runs import written_beside
+from paceline.schema import read
 from paceline.workloads.data.catalogue import default_data_dir
 from paceline.workloads.data.sources.base import Progress
 from paceline.workloads.data.sparse import shape
@@ -55,8 +58,8 @@ class Generated:
     def facts(self) -> Facts:
         """What is known of the rows; DataError if they were not made."""
         try:
-            return Facts(**json.loads((self.folder / _FACTS).read_text()))
-        except (OSError, ValueError, TypeError) as error:
+            return read(Facts, untrusted.read_json(self.folder / _FACTS, follow=True))
+        except (OSError, ValueError) as error:
             raise DataError(f"{self.folder}: no generated rows here: {error}") from error
 
     def make(self, progress: Progress) -> None:
@@ -143,9 +146,7 @@ class _Making:
         return _Part(b"".join(framed(labels, numbers)), scores, labels)
 
     def _put(self, path: Path, content: bytes) -> None:
-        beside = path.with_suffix(".new")
-        beside.write_bytes(content)
-        beside.replace(path)
+        written_beside(path, lambda file: file.write(content))
 
     def _tell(self, num_rows: int) -> None:
         self._num_done += num_rows

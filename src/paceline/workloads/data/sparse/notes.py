@@ -8,13 +8,17 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, final
 
+from paceline import untrusted
 from paceline.errors import DataError
-from paceline.workloads.data.sparse.binary import NOTES, Coding, Kind
+from paceline.runs import write_atomically
+from paceline.schema import read
+from paceline.workloads.data.sparse.binary import MOST, NOTES, Coding, Kind
 from paceline.workloads.data.sparse.features import NUM_COLUMNS
 from paceline.workloads.data.sparse.reading import BadRows
 from paceline.workloads.data.sparse.rowfile import RowFile
 from paceline.workloads.data.sparse.writing import Written
 
+_COUNTS = ("num_blocks", "num_rows", "num_values", "num_features", "skipped_rows")
 _REMEDY = "remove it, or name another folder"
 
 
@@ -34,6 +38,24 @@ class Job:
         states = [(file.path.name, file.path.stat()) for file in files]
         source = [[name, state.st_size, state.st_mtime_ns] for name, state in states]
         return Job(source=source, kind=kind, coding=coding, bad_rows=bad_rows)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class _Noted:
+    """What stands in the file."""
+
+    job: Job
+    written: Written
+    width: int | None
+    is_laid_out: bool
+
+    def check(self) -> None:
+        """See that sizes are sizes: files are cut to them."""
+        counts = {each: getattr(self.written, each) for each in _COUNTS} | {"width": self.width}
+        for name, count in counts.items():
+            if count is not None and not 0 <= count <= MOST:
+                raise ValueError(f"{name} = {count}: not a number of rows or features")
 
 
 @final
@@ -58,28 +80,25 @@ class Notes:
             self.note(self.written)
             return
         try:
-            table = json.loads(self._path.read_text())
-            is_same = Job(**table["job"]) == self.job
-            self.written = Written(**table["written"])
-            self.width, self.is_laid_out = table["width"], table["is_laid_out"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            noted = read(_Noted, untrusted.read_json(self._path))
+            noted.check()
+        except (OSError, ValueError) as error:
             raise DataError(f"{self._path}: cannot be read ({error}); {_REMEDY}") from error
-        if not is_same:
+        self.written, self.width, self.is_laid_out = noted.written, noted.width, noted.is_laid_out
+        if noted.job != self.job:
             other = "a conversion of other rows, or with other options"
             raise DataError(f"{self._out}: holds {other}; {_REMEDY}")
 
     def note(self, written: Written) -> None:
         """Write beside and rename: the notes are always whole."""
         self.written = written
-        beside = self._path.with_suffix(".new")
         table = {
             "job": asdict(self.job),
             "written": asdict(written),
             "width": self.width,
             "is_laid_out": self.is_laid_out,
         }
-        beside.write_text(json.dumps(table))
-        beside.replace(self._path)
+        write_atomically(self._path, json.dumps(table), lasting=False)
 
     def lay_out(self, width: int | None) -> None:
         """Decide how rows are written."""

@@ -70,7 +70,7 @@ class Converted(RowSet):
         return self._known.num_features
 
     def check(self) -> None:
-        binary.mapped(self._folder, self._known)
+        binary.check_starts(self._folder, binary.mapped(self._folder, self._known))
 
     def data(self, part: range, dtype: torch.dtype, *, for_training: bool) -> Data:
         del for_training  # a map costs no memory
