@@ -17,6 +17,7 @@ T = TypeVar("T")
 Read = Callable[[Any, str], Any]
 
 _MOST_SHOWN: Final = 40
+_MOST_SECONDS: Final = 1e18
 _NO_FIELDS: Final[Mapping[str, Any]] = {}
 
 
@@ -79,7 +80,7 @@ def _dataclass_reader(cls: type) -> Read:
     hints = get_type_hints(cls)
     fields = [each for each in dataclasses.fields(cls) if each.init]
     needed = {each.name for each in fields if _has_no_default(each)}
-    readers = {each.name: _reader(hints[each.name]) for each in fields}
+    readers = {each.name: _bounded(each.name, _reader(hints[each.name])) for each in fields}
 
     def made(value: Any, where: str) -> Any:
         table = _table(value, where)
@@ -95,6 +96,20 @@ def _dataclass_reader(cls: type) -> Read:
         )
 
     return made
+
+
+def _bounded(name: str, one: Read) -> Read:
+    """Keep seconds, and what is counted in one, to what a sum of them can still be."""
+    if not name.endswith("_s"):
+        return one
+
+    def read_it(value: Any, where: str) -> Any:
+        made = one(value, where)
+        if isinstance(made, (int, float)) and abs(made) > _MOST_SECONDS:
+            raise _wrong(where, value, "a time or a rate that can be")
+        return made
+
+    return read_it
 
 
 def _has_no_default(field: dataclasses.Field[Any]) -> bool:

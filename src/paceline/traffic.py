@@ -26,14 +26,10 @@ def counted_on(
 ) -> NodeCount | None:
     """Give what the kernel counted at the node's link; without one, what the transports did."""
     last = rows[-1] if rows else {}
-    if last.get("net_sent_bytes") is not None:
-        return NodeCount(
-            last["net_sent_bytes"],
-            last["net_received_bytes"],
-            last["packets_sent"],
-            last["packets_received"],
-            "qdisc",
-        )
+    sent, received = last.get("net_sent_bytes"), last.get("net_received_bytes")
+    if sent is not None and received is not None:
+        packets = last.get("packets_sent"), last.get("packets_received")
+        return NodeCount(sent, received, *packets, "qdisc")
     return _told_on(node, facts, workers)
 
 

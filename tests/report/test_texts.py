@@ -135,7 +135,7 @@ def test_markdown_holds_no_html_no_link_and_no_further_cell(text: str):
     assert "<" not in written
     assert "](" not in written.replace("\\](", "")
     assert "&lt;b" not in written
-    cells = re.sub(r"\.", "", written.splitlines()[2])
+    cells = re.sub(r"\\.", "", written.splitlines()[2])
     assert cells.count("|") == 3
 
 

@@ -40,17 +40,18 @@ def explain(
     json_: AsJson = False,
 ) -> None:
     """Say what held a run up: a step's parts for each worker, how full things were, what to try."""
-    from paceline.cli.tables import wide_console
+    from paceline.cli.tables import making_sense, wide_console
     from paceline.runs import find_run
 
     found = find_run(run, out)
     result = result_of(found)
     if result is None or isinstance(result, str):
         raise StoreError(f"{found.path}: {result or 'still running; wait until it is over'}")
-    if json_:
-        print(json.dumps(_table(result)))  # noqa: T201
-        return
-    _print(result, found.read_operators("worker0"), wide_console())
+    with making_sense(found.path):
+        if json_:
+            print(json.dumps(_table(result)))  # noqa: T201
+        else:
+            _print(result, found.read_operators("worker0"), wide_console())
 
 
 def _table(result: Result) -> dict[str, Any]:

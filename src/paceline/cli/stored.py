@@ -101,6 +101,7 @@ def show(  # noqa: PLR0917 - each is an option on the command line
             [Problem("--set", settings[0], "only with --graph: a run is kept as it was")]
         )
     from paceline.cli.summary import print_result
+    from paceline.cli.tables import making_sense
     from paceline.runs import find_run
 
     found = find_run(run, out)
@@ -111,7 +112,8 @@ def show(  # noqa: PLR0917 - each is an option on the command line
     if result is None or isinstance(result, str):
         typer.echo(visible(f"{found.path}: {result or 'still running'}"))
         return
-    print_result(result)
+    with making_sense(found.path):
+        print_result(result)
     _print_evaluations(found)
     typer.echo(f"\n{found.spec_text()}")
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rich.console import Console
 
 from paceline.cli.layout import Grid, Head
+from paceline.errors import StoreError
 
 if TYPE_CHECKING:
     from paceline.exhibits import Table as Exhibit
@@ -24,6 +27,15 @@ def wide_console(*, stderr: bool = False) -> Console:
         if console.is_terminal
         else Console(stderr=stderr, highlight=False, width=PIPED_WIDTH)
     )
+
+
+@contextmanager
+def making_sense(what: object) -> Iterator[None]:
+    """Say so where the figures of a stored run do not go together, as in one that was changed."""
+    try:
+        yield
+    except (ArithmeticError, LookupError, TypeError, ValueError) as error:
+        raise StoreError(f"{what}: its figures do not go together: {error!r}") from error
 
 
 def short(name: str) -> str:
