@@ -114,7 +114,7 @@ def targets(folder: Path) -> dict[str, Target]:
     run.spec.write_text(RunSpec.from_table({"workload": "logistic-mnist"}).toml())
     return {
         "spec": _file(run.spec, lambda: _spec(run)),
-        "result": _file(run.result, lambda: StoredRun.read(run).result.table()),
+        "result": _file(run.result, lambda: _read(run)),
         "shown": _file(run.result, lambda: _shown(run)),
         "facts": _file(run.driver, lambda: Facts.from_table(run.read_facts())),
         "rows": Target(run.seat_records("worker0"), lambda: _sealed(run, facts), _step_rows()),
@@ -189,6 +189,10 @@ def _rows_folder(folder: Path) -> Path:
 def _spec(run: RunDir) -> None:
     run.spec_text()
     key_of_table(run.read_spec())
+
+
+def _read(run: RunDir) -> None:
+    json.dumps(StoredRun.read(run).result.table(), allow_nan=False)
 
 
 def _shown(run: RunDir) -> None:
