@@ -57,8 +57,8 @@ def zygote():
 
 def test_steps_are_timed_with_one_thread_and_with_all(own, zygote):
     one_s, all_s = step_seconds(own(), 2, zygote)
-    assert 0 < one_s < 1
-    assert 0 < all_s < 10
+    assert one_s > 0
+    assert all_s > 0
 
 
 def test_what_was_measured_is_told_and_kept_with_the_run(own, zygote, tmp_path):
