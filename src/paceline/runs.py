@@ -146,6 +146,11 @@ class RunDir:
         text = self.log_from(seat, max(0, self.log_bytes(seat) - _MOST_LOG_BYTES))
         return "\n".join(text.splitlines()[-num_lines:])
 
+    def check_there(self) -> None:
+        """Raise `StoreError` if somebody has removed the folder, or what is written in it."""
+        if not self.records.exists():
+            raise StoreError(f"{self.path} was removed while the run went on")
+
     def log_bytes(self, seat: str) -> int:
         """Say how long a seat's log is by now."""
         try:

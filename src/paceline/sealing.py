@@ -70,6 +70,7 @@ _WARNINGS: Final = _Kind({"text": str})
 
 def seal(run: RunDir, facts: Facts, outcome: Outcome) -> Result:
     """Write everything that is kept of a run, and last its result."""
+    run.check_there()  # or a folder of its name would be made anew
     run.free_ballast()
     workers = [f"worker{index}" for index in range(facts.num_workers)]
     steps = [row for seat in workers for row in _named("seat", seat, _rows_of(run, seat, _STEPS))]

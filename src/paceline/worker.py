@@ -327,6 +327,7 @@ class Worker:
                 self.clock.now_s(), samples, member.global_steps, member.exchanged()
             )
             self.line.offer("status", **row)
+        self.run_dir.check_there()
         self.line.poll()
 
     def _pause(self) -> bool:

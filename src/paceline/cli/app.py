@@ -22,6 +22,7 @@ from paceline.cli import (
     study,
     workloads,
 )
+from paceline.cli.pipes import outlive_readers
 from paceline.errors import PacelineError
 
 
@@ -74,6 +75,7 @@ app.command("doctor")(doctor.doctor)
 
 def main() -> None:
     """Run the command line; an error a user can mend is a message, not a traceback."""
+    outlive_readers()
     try:
         app()
     except PacelineError as error:
