@@ -9,7 +9,7 @@ finite, the whole step is refused and the parameters stay as they were.
 
 from __future__ import annotations
 
-from typing import NoReturn, final
+from typing import ClassVar, NoReturn, final
 
 from paceline import Member, Place, Strategy
 from paceline.comm.base import Message
@@ -63,6 +63,8 @@ class MySync(Strategy):
 
 @final
 class _Worker(Member):
+    keeps_changes: ClassVar[bool] = False  # the server keeps the parameters
+
     def __init__(self, place: Place) -> None:
         self.place = place
         self.global_steps: int = 0

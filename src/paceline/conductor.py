@@ -18,6 +18,7 @@ from typing import Any, Final, final
 
 from paceline.clusters.base import Departure, LinkReport, Seat
 from paceline.comm.line import Line, LineClosed, Message
+from paceline.fingerprint import Sums, difference
 from paceline.learnt import nothing_learnt
 from paceline.measure.clock import Clock
 from paceline.measure.host import HostUse
@@ -65,6 +66,7 @@ class Conductor:
             self._selector.register(line, selectors.EVENT_READ, name)
         self._phase: Phase = "starting"
         self._pids: dict[str, int] = {}
+        self._states: dict[str, Sums] = {}
         self._first_joined_s: float | None = None
         self._training = {name for name, seat in self._seats.items() if seat.role == "worker"}
         self._paused: dict[str, int] = {}
@@ -205,7 +207,14 @@ class Conductor:
         self._first_joined_s = self._first_joined_s or time.monotonic()
         self._outcome.data = message.get("data") or self._outcome.data
         self._outcome.has_buffers |= message.get("has_buffers", False)
+        self._states[name] = message.get("state", {})
+        if message.get("converted"):
+            self._warn(message["converted"])
         if len(self._pids) == len(self._seats):
+            odd = difference(self._states)
+            if odd is not None:
+                self._fail(*odd)
+                return
             self._when_noted("starting", self._start)
             for each, seat in self._seats.items():
                 if seat.role == "monitor":

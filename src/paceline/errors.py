@@ -9,6 +9,7 @@ PacelineError
 ├── WireError         a frame that is not ours
 ├── Diverged          workers whose parameters must be equal differ
 ├── NotFinite         gradients that cannot be applied, again and again
+├── Changed           parameters were changed by something else than the optimizer
 └── RunError          a run that had started did not finish                  (exit code 1)
     ├── SeatFailed    one of its processes raised or died
     ├── Aborted       told to a seat: another seat failed, or the run is over
@@ -108,6 +109,10 @@ class Diverged(PacelineError):
 
 class NotFinite(PacelineError):
     """A worker's gradients were refused too many times in a row; says what is wrong with them."""
+
+
+class Changed(PacelineError):
+    """Something other than the optimizer changed what is trained; names the parameter."""
 
 
 class RunError(PacelineError):

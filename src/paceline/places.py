@@ -8,6 +8,7 @@ from paceline.anatomy import undrawn_model
 from paceline.answers import model_of
 from paceline.clusters.base import Berth
 from paceline.compute.replay import ReplayedUpdate
+from paceline.fingerprint import state_sums
 from paceline.finite import Refusals
 from paceline.measure.profile import Profile
 from paceline.optim import Optimizer
@@ -23,15 +24,17 @@ def take_place(berth: Berth, spec: RunSpec, profile: Profile | None = None) -> P
     optimizer: Optimizer = spec.optimizer.for_workers(spec.num_workers)
     if spec.is_replayed and berth.seat.role == "worker":
         optimizer = ReplayedUpdate(update_s=spec.dilation * spec.rates().update_s)
+    replica = _replica(spec)
     seats = spec.seats()
     nodes = {seat.node for seat in seats}
     return Place(
         rank=berth.seat.index,
         num_workers=spec.num_workers,
         num_servers=spec.strategy.num_servers,
-        replica=_replica(spec),
+        replica=replica,
         optimizer=optimizer,
         learns=not spec.is_replayed,
+        state_sums={} if spec.is_replayed else state_sums(replica.model),
         refusals=Refusals(spec.most_refused),
         most_steps=spec.steps,
         host=berth.host if len(nodes) == 1 else None,

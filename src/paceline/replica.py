@@ -39,6 +39,8 @@ class Replica:
         if whole_table:
             for each in tables:
                 each.hold_all()
+        self.converted = _converted(model, dtype)
+        """Parameters and buffers of a dtype that is not kept, in words; empty: none."""
         self.model = model.to(dtype)
         self.table: Rows | None = None if whole_table or not tables else tables[0]
         self._held = tables[0] if whole_table and tables else None
@@ -114,6 +116,25 @@ def _untouched_zeros(num_values: int, dtype: torch.dtype) -> Tensor:
     room = np.zeros(num_values * dtype.itemsize + _ALIGNED_BYTES, np.uint8)
     start = -room.ctypes.data % _ALIGNED_BYTES
     return torch.from_numpy(room[start : start + num_values * dtype.itemsize]).view(dtype)
+
+
+def _converted(model: nn.Module, dtype: torch.dtype) -> str:
+    """Name what was made with a dtype of its own and gets another; float32 is everybody's."""
+    tensors = [*model.named_parameters(), *model.named_buffers()]
+    kept = {torch.float32, dtype}
+    odd = [(name, e.dtype) for name, e in tensors if e.is_floating_point() and e.dtype not in kept]
+    if not odd:
+        return ""
+    name, its = odd[0]
+    more = f" and {len(odd) - 1} more" if len(odd) > 1 else ""
+    return (
+        f"{name!r}{more} of the model is {_word(its)}, and is trained as {_word(dtype)}: one dtype "
+        "for all, float32 or float64, as the field dtype says"
+    )
+
+
+def _word(dtype: torch.dtype) -> str:
+    return str(dtype).removeprefix("torch.")
 
 
 def _check(model: nn.Module) -> None:

@@ -94,7 +94,7 @@ def _serve(berth: Berth, spec: RunSpec) -> None:
     profile = _profile(berth, spec, count=_SERVED_IN_PROFILE)
     with _BUILDING:
         place = take_place(berth, spec, profile)
-    berth.line.send("joined", pid=own_pid())
+    berth.line.send("joined", pid=own_pid(), state=place.state_sums)
     counted: Mapping[str, Any] = {}
     usage = ThreadUsage(is_alone=not spec.cluster.shares_process)
     try:
@@ -201,7 +201,14 @@ class Worker:
         if not spec.is_replayed:
             formula = None if spec.strategy.needs_autograd else spec.workload.gradients
             model = member.wrap(replica.model)
-            return Real(spec.workload.loss, replica, ready, model, formula=formula)
+            return Real(
+                spec.workload.loss,
+                replica,
+                ready,
+                model,
+                formula=formula,
+                keeps_changes=member.keeps_changes,
+            )
         if replica.table is not None:
             reason = "which rows of its table a batch touches follows from data: use real compute"
             raise SpecError([Problem("workload", spec.workload.name, reason)])
@@ -217,9 +224,13 @@ class Worker:
     def run(self) -> None:
         """Train from the common start to this worker's end, then be there for evaluations."""
         try:
-            has_buffers = self.replica.has_buffers
             self.line.send(
-                "joined", pid=own_pid(), data=self.train_data.origin, has_buffers=has_buffers
+                "joined",
+                pid=own_pid(),
+                data=self.train_data.origin,
+                has_buffers=self.replica.has_buffers,
+                state=self.place.state_sums,
+                converted=self.replica.converted,
             )
             start = self.line.wait("start")
             self.place.start_counting()
@@ -327,6 +338,7 @@ class Worker:
                 self.clock.now_s(), samples, member.global_steps, member.exchanged()
             )
             self.line.offer("status", **row)
+            self.compute.check()
         self.run_dir.check_there()
         self.line.poll()
 

@@ -19,7 +19,7 @@ from paceline.testing import Flawed, Moons, Poisoned
 from paceline.testing.strategies import alone, assert_parameters_close
 from paceline.workloads.synthetic import Synthetic
 from tests.sharing import run
-from tests.strategies.odd_workloads import Branching, Broken, Drifting, OwnMind, Slow, Twice
+from tests.strategies.odd_workloads import Branching, Broken, Drifting, Slow, Twice
 
 QUIET = paceline.Record(tensorboard=False, monitor=False)
 ZMQ = Local(transport="zmq")
@@ -125,12 +125,6 @@ def test_branches_unused_parameters_and_normalisation(cluster, tmp_path):
     alone = spec_of(Single(), num_workers=1, batch=24, workload=Branching())
     assert_parameters_close(ring, run(alone, out=tmp_path), tolerance=1e-9)
     assert len(ring.workers[0].buckets) == 10
-
-
-@pytest.mark.parametrize("strategy", [Ring(check_every=1), Ddp()], ids=lambda each: each.name)
-def test_workers_start_alike_whatever_each_drew(strategy, tmp_path):
-    result = run(spec_of(strategy, workload=OwnMind()), out=tmp_path)
-    assert result.status == "finished"
 
 
 @pytest.mark.parametrize("cluster", [Local(), ZMQ], ids=str)

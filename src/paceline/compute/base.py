@@ -20,6 +20,9 @@ class Compute(ABC):
     def gradients(self, batch: Sequence[Tensor]) -> float:
         """Compute the gradients of one batch; returns its loss."""
 
+    def check(self) -> None:
+        """Look whether what is trained is still what it was; asked with every row of records."""
+
     def counted(self) -> Mapping[str, Any]:
         """Give what was counted, for the worker's totals.
 

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from paceline.answers import check_loss
 from paceline.compute.base import Compute
+from paceline.compute.watch import Watch
 from paceline.replica import Replica
 
 Loss = Callable[[nn.Module, Sequence[Tensor]], Tensor]
@@ -27,33 +28,51 @@ class Real(Compute):
         model: nn.Module | None = None,
         *,
         formula: Formula | None = None,
+        keeps_changes: bool = True,
     ) -> None:
         """`model` is what to call in the place of the replica's own.
 
         `formula` gives loss and gradients without back-propagation, or None where it cannot.
+        `keeps_changes` is as of a `Watch`.
         """
         self._loss = loss
         self._formula = formula
         self._model = model or replica.model
         self._gradients = replica.gradients
         self._parameters = list(replica.places)
-        self._unchecked = self._parameters
+        self._is_first = True
+        self._watch = Watch(replica, keeps_changes=keeps_changes)
+        self._looks_closely = self._watch.is_due
         self._ready = ready
         if ready is not None:
             for parameter in replica.places:
                 parameter.register_post_accumulate_grad_hook(ready)  # type: ignore[no-untyped-call]
 
     def gradients(self, batch: Sequence[Tensor]) -> float:
+        if not self._looks_closely:
+            return self._compute(batch)
+        self._looks_closely = False
+        before = self._watch.sums()
+        loss = self._compute(batch)
+        self._watch.check_kept(before)
+        return loss
+
+    def check(self) -> None:
+        self._watch.check()
+        self._looks_closely = self._watch.is_due
+
+    def _compute(self, batch: Sequence[Tensor]) -> float:
         self._gradients.zero_()
         known = self._by_formula(batch)
         if known is not None:
             return known
         loss = self._loss(self._model, batch)
-        if self._unchecked:
+        if self._is_first:
             check_loss(loss, f"{getattr(self._loss, '__qualname__', 'loss')}(model, batch)")
         loss.backward()  # type: ignore[no-untyped-call]
-        if self._unchecked:
-            self._check_gradients()
+        if self._is_first:
+            self._is_first = False
+            self._watch.check()  # gradients that went elsewhere would be lost without a word
         return loss.item()
 
     def _by_formula(self, batch: Sequence[Tensor]) -> float | None:
@@ -62,15 +81,3 @@ class Real(Compute):
             for parameter in self._parameters:
                 self._ready(parameter)
         return loss
-
-    def _check_gradients(self) -> None:
-        """After the first step: gradients that went elsewhere would be lost without a word."""
-        storage = self._gradients.untyped_storage().data_ptr()
-        for parameter in self._unchecked:
-            gradient = parameter.grad
-            if gradient is None or gradient.untyped_storage().data_ptr() != storage:
-                raise RuntimeError(
-                    "a gradient was moved while the loss was computed; "
-                    "do not call zero_grad() or set .grad in a workload"
-                )
-        self._unchecked = []

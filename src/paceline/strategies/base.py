@@ -48,6 +48,8 @@ class Place:
     """Wraps what a server loops over, so that a few of its turns can be looked at closely."""
     learns: bool = True
     """Whether anything is learnt. The values of replayed compute are made up: nothing to check."""
+    state_sums: Mapping[str, int] = field(default_factory=dict)
+    """Checksums of the model's initial values, which must be the same in every process."""
     refusals: Refusals = field(default_factory=Refusals)
     """Where a worker notes each step that came to nothing because a gradient was not finite."""
 
@@ -106,6 +108,10 @@ class Member(ABC):
 
     starts: bool = True
     """Whether this worker makes a first step at all: there may be fewer steps than workers."""
+
+    keeps_changes: ClassVar[bool] = True
+    """Whether a change that the model makes to its own parameters, in place, stays. It is lost
+    where the replica is a copy of what servers keep: that is then looked for, and an error."""
 
     limits_steps: ClassVar[bool] = False
     """Whether it ends the run after `place.most_steps` by itself; else the worker counts."""

@@ -14,7 +14,7 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from paceline.errors import PeerLost
+from paceline.errors import PeerLost, Problem, SpecError
 from paceline.finite import flaw_in
 from paceline.optim import Update
 from paceline.strategies.all_reduce.meeting import join_group
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from torch._C._distributed_c10d import GradBucket
     from torch.futures import Future
 
+    from paceline.replica import Replica
+
 _MEBIBYTE: Final = 1 << 20
 
 
@@ -34,10 +36,11 @@ _MEBIBYTE: Final = 1 << 20
 class DdpMember(Member):
     """Joins a process group, wraps the model, and applies the averaged gradients."""
 
-    def __init__(self, place: Place, bucket_bytes: int) -> None:
+    def __init__(self, place: Place, bucket_bytes: int, *, find_unused: bool) -> None:
         self.replica = place.replica
         self.global_steps: int = 0
         self._bucket_bytes = bucket_bytes
+        self._find_unused = find_unused
         self._slots = Slots(place.rank, place.num_workers)
         parameters = place.replica.parameters
         said = parameters.new_zeros(self._slots.num_values(parameters.element_size()))
@@ -51,7 +54,10 @@ class DdpMember(Member):
     def wrap(self, model: nn.Module) -> nn.Module:
         # Buffers stay with each worker, as under every other strategy.
         wrapped = DistributedDataParallel(
-            model, forward_sync_buffers=False, bucket_cap_mb=self._bucket_bytes / _MEBIBYTE
+            model,
+            forward_sync_buffers=False,
+            bucket_cap_mb=self._bucket_bytes / _MEBIBYTE,
+            find_unused_parameters=self._find_unused,
         )
         # Not the method itself: torch reads annotations, and ours are only text.
         wrapped.register_comm_hook(None, lambda _state, bucket: self._exchange.average(bucket))
@@ -63,6 +69,8 @@ class DdpMember(Member):
 
     def exchange(self, *, last: bool) -> bool:
         del last
+        if not self._exchange.is_complete:
+            raise _unused(self.replica)
         must_stop = self._slots.read(self._exchange.finish())
         began_ns = perf_counter_ns()
         gradients = self.replica.gradients
@@ -110,8 +118,11 @@ class _Exchange:
         self._arrived_ns = 0
         self._waited_ns = 0
         self._exchanged: list[tuple[int, int, int, int]] = []
+        self.is_complete = False
+        """Whether the last bucket has left: torch waits for all gradients before it does."""
 
     def begin(self) -> None:
+        self.is_complete = False
         self.timing.begin()
 
     def average(self, bucket: GradBucket) -> Future[Tensor]:
@@ -119,6 +130,7 @@ class _Exchange:
         began_ns = perf_counter_ns()
         values, index, is_last = bucket.buffer(), bucket.index(), bucket.is_last()
         if is_last:
+            self.is_complete = True
             self.timing.arrive()
             self._arrived_ns = began_ns
             values = self._join(values)
@@ -157,3 +169,18 @@ class _Exchange:
     def take_waited_ns(self) -> int:
         waited_ns, self._waited_ns = self._waited_ns, 0
         return waited_ns
+
+
+def _unused(replica: Replica) -> SpecError:
+    """Say which parameters got no gradient: torch's engine would wait for them for ever."""
+    names = [name for name, each in replica.model.named_parameters() if each in replica.places]
+    unused = [
+        name
+        for name, place in zip(names, replica.places.values(), strict=True)
+        if not replica.gradients[place].any()
+    ]
+    reason = (
+        f"the loss does not use all parameters (no gradient: {', '.join(unused[:5])}), "
+        "and ddp waits for each: set strategy.find_unused = true"
+    )
+    return SpecError([Problem("strategy.find_unused", False, reason)])

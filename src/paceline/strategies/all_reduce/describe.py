@@ -71,6 +71,9 @@ class Ring(Averaging):
 class Ddp(Averaging):
     """torch's own DistributedDataParallel: Gloo between processors, NCCL between GPUs."""
 
+    find_unused: bool = False
+    """Whether each step looks which parameters its loss uses, as torch's find_unused_parameters."""
+
     @property
     def name(self) -> str:
         return "ddp"
@@ -100,4 +103,4 @@ class Ddp(Averaging):
     def join(self, place: Place) -> Member:
         from paceline.strategies.all_reduce.ddp import DdpMember
 
-        return DdpMember(place, self.bucket_bytes)
+        return DdpMember(place, self.bucket_bytes, find_unused=self.find_unused)

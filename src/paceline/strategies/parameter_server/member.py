@@ -34,6 +34,7 @@ _ROWS_AT_ONCE: Final = 1 << 20
 class PsMember(Member):
     """Pushes gradients to every server and continues with what they answer."""
 
+    keeps_changes: ClassVar[bool] = False
     limits_steps: ClassVar[bool] = True
 
     def __init__(self, place: Place, chunk_bytes: int, rules: Rules, *, prefetch: bool) -> None:
