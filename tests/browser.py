@@ -29,6 +29,19 @@ MARKS = """
 ])
 """
 
+# Cells of tables in which three words or more stand in lines of hardly more than one.
+ONE_WORD_LINES = """
+[...document.querySelectorAll("details")].forEach(each => each.open = true),
+[...document.querySelectorAll("th, td")].filter(cell => {
+    const words = cell.innerText.trim().split(/\\s+/).length;
+    const range = document.createRange();
+    range.selectNodeContents(cell);
+    const tops = [...range.getClientRects()].map(each => each.top).sort((a, b) => a - b);
+    const lines = tops.filter((top, at) => at == 0 || top - tops[at - 1] > 8).length;
+    return words >= 3 && lines > words / 1.5;
+}).map(cell => cell.innerText)
+"""
+
 
 def executable() -> str:
     """Find a browser, or skip the test and say how to get one."""

@@ -11,7 +11,7 @@ import typer.main
 
 from paceline.cli.app import app
 from paceline.errors import SpecError, StoreError
-from tests.browser import MARKS, browser
+from tests.browser import MARKS, ONE_WORD_LINES, browser
 from tests.commands import QUICK, last_json, paceline, start
 
 SIDES = ["single", "ps-async", "ring"]
@@ -213,6 +213,11 @@ class TestPage:
         assert [name for name, _, fits in drawn if not fits] == []
         # The page itself is never wider than the screen; wide tables scroll within it.
         assert chromium.evaluate("document.documentElement.scrollWidth") <= width
+
+    def test_no_column_is_one_word_wide_on_a_telephone(self, compared, chromium):
+        cwd, _ = compared
+        chromium.open(cwd / "page" / "report.html", 400)
+        assert chromium.evaluate(ONE_WORD_LINES) == []
 
 
 class TestExport:

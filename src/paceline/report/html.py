@@ -24,8 +24,10 @@ _SIGNS: Final = {
 }
 # A longer listing is shown closed.
 _LONG_TABLE: Final = 30
-# A shorter text is not broken into lines.
+# A text up to this long is not broken into lines; a longer one gets a column to be read in.
 _SHORT: Final = 24
+# So does a heading longer than this: it would stand one word to a line.
+_SHORT_HEADING: Final = 11
 
 
 def html(page: Page, specs: dict[str, dict[str, Any]], scripts: str) -> str:
@@ -124,7 +126,7 @@ def _figure(figure: Figure) -> str:
 
 def _table(table: Table) -> str:
     heads = "".join(
-        f'<th scope="col"{_cell_class(column)}>{escape(column.label)}{_unit(column.unit)}</th>'
+        f'<th scope="col"{_heading_class(column)}>{escape(column.label)}{_unit(column.unit)}</th>'
         for column in table.columns
     )
     rows = "".join(f"<tr>{_cells(table, cells)}</tr>" for cells in table.cells())
@@ -166,7 +168,21 @@ def _cell_class(column: Column, text: str = "") -> str:
         "number": column.is_number,
         "published": column.published,
         "short": 0 < len(text) <= _SHORT,
+        "text": len(text) > _SHORT and not column.is_number,
     }
+    return _classes(kinds)
+
+
+def _heading_class(column: Column) -> str:
+    kinds = {
+        "number": column.is_number,
+        "published": column.published,
+        "long": len(f"{column.label} {column.unit}") > _SHORT_HEADING,
+    }
+    return _classes(kinds)
+
+
+def _classes(kinds: dict[str, bool]) -> str:
     names = " ".join(name for name, is_so in kinds.items() if is_so)
     return f' class="{names}"' if names else ""
 
