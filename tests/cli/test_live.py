@@ -1,10 +1,12 @@
 """What the live view says of a run and of its nodes."""
 
+import io
 from dataclasses import replace
 
 import pytest
+from rich.console import Console
 
-from paceline.cli.live import headline, node_line
+from paceline.cli.live import headline, node_line, panel
 from paceline.progress import EXCHANGED, Progress, View, exchanged_rates, with_rates
 from paceline.spec import RunSpec
 from paceline.workloads.order import Order
@@ -90,3 +92,20 @@ def test_without_dilation_a_second_is_a_second():
 def test_who_asked_to_stop_is_told_what_is_waited_for():
     view = replace(a_quarter_done(steps=40), phase="stopping")
     assert headline(view) == "stopping after this step; Ctrl-C once more to stop at once"
+
+
+def test_in_80_columns_the_panel_breaks_between_words_and_cuts_nothing():
+    sample = usage(1.0, None, None, device_busy_percent=30.0)
+    nodes = {"node0": sample, "node1": sample | {"memory_bytes": 123_456_000_000}}
+    view = replace(a_quarter_done(steps=40, dilation=4.0), loss=0.1234, nodes=nodes)
+    title = (
+        "resnet152-cifar10 · ps-async · emulated · 16 workers · replayed compute (k80), dilated 2x"
+    )
+    console = Console(file=io.StringIO(), width=80)
+    console.print(panel(title, view, lambda _: 2.0))
+    lines = console.file.getvalue().splitlines()
+    assert max(map(len, lines)) <= 80
+    words = " ".join(" ".join(lines).replace("━", " ").replace("╸", " ").split())
+    assert "…" not in words
+    for each in (*title.split(), "25 %", headline(view), "node1", "123,456 MB"):
+        assert each in words

@@ -91,9 +91,12 @@ def _cores(spec: RunSpec) -> Callable[[str], float]:
 
 
 def panel(title: str, view: View, cores_of: Callable[[str], float]) -> Group:
-    """Draw the run: what, how far, how fast, and a line a node."""
+    """Draw the run: what, how far, how fast, and a line per node."""
     bar = ProgressBar(total=1.0, completed=view.fraction or 0.0, width=_BAR_WIDTH)
     top = Table.grid(padding=(0, 1))
+    top.add_column(overflow="fold")
+    top.add_column(no_wrap=True)
+    top.add_column(no_wrap=True)
     percent = "" if view.fraction is None else f"{100 * view.fraction:3.0f} %"
     top.add_row(Text(title, style="bold"), bar, percent)
     lines: list[Any] = [top, Text(f"  {headline(view)}")]

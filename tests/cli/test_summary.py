@@ -1,0 +1,14 @@
+"""What is printed of a result, whatever happened to the run."""
+
+from dataclasses import replace
+
+from paceline.cli.summary import print_result
+from tests.made_runs import made, stale
+
+
+def test_a_server_that_made_no_update_is_shown_with_a_dash(tmp_path, capsys):
+    (server,) = stale()["servers"]
+    idle = replace(server, updates=0, queue_s=0.1)
+    print_result(made(tmp_path, "ps-async", servers=(idle,), global_steps=0).result)
+    (line,) = (each for each in capsys.readouterr().out.splitlines() if each.startswith("server0"))
+    assert line.split() == ["server0", "0", "0", "0", "5.0", "%", "-"]
