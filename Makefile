@@ -19,7 +19,7 @@ ONLY ?=
 BEFORE ?= ../before
 BLOCKS ?= 20
 
-.PHONY: demo demo-options test test-thorough check fuzz bench bench-demo bench-before bench-verdicts bench-peers bench-study-peers clean
+.PHONY: demo demo-options test test-thorough test-hostile check fuzz bench bench-demo bench-before bench-verdicts bench-peers bench-study-peers clean
 
 demo: .venv/.installed ## compare strategies on the embedded data: a table, a conclusion, a report
 	@if $(BIN)/python -c '$(CAN_EMULATE)' 2>/dev/null; then \
@@ -40,6 +40,9 @@ test: .venv/.installed-dev ## all tests
 
 test-thorough: .venv/.installed-dev ## all tests, and those that show the same in other numbers
 	$(BIN)/pytest -m ""
+
+test-hostile: .venv/.installed-dev ## runs under attack by an ordinary user, for five minutes
+	$(BIN)/python -m tests.hostile --seconds 300
 
 check: .venv/.installed-dev ## style, types, and which module may import which
 	$(BIN)/ruff format --check .
