@@ -11,8 +11,12 @@ def connect(address: str) -> socket.socket:
     medium, _, where = address.partition("://")
     if medium == "ipc":
         made = socket.socket(socket.AF_UNIX)
-        made.settimeout(30)
-        made.connect(b"\0" + where.removeprefix("@").encode())
+        try:
+            made.settimeout(30)
+            made.connect(b"\0" + where.removeprefix("@").encode())
+        except OSError:
+            made.close()
+            raise
         return made
     host, _, port = where.rpartition(":")
     return socket.create_connection((host, int(port)), timeout=30)
