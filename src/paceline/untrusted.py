@@ -67,9 +67,10 @@ def read_json(path: Path, most_bytes: int = MOST_JSON_BYTES, *, follow: bool = F
 
 
 def parsed_json(text: bytes | str) -> Any:
-    """Read JSON as plain values."""
+    """Read JSON as plain values; bytes are UTF-8, and no other encoding is guessed."""
+    told = text if isinstance(text, str) else text.decode("utf-8")
     try:
-        return plain(json.loads(text))
+        return plain(json.loads(told))
     except RecursionError:
         raise ValueError("nested too deeply") from None
 
