@@ -66,6 +66,7 @@ bench: .venv/.installed-dev ## figures, as ratios within one run
 	-$(BIN)/python benchmarks/harness_cost.py
 	-$(BIN)/python benchmarks/observer_cost.py
 	-$(BIN)/python benchmarks/start_up.py
+	-$(BIN)/python benchmarks/commands.py
 	-$(BIN)/python benchmarks/kill_driver.py
 	-$(BIN)/python benchmarks/kill_driver.py --runs 50 --emulated
 	-$(BIN)/python benchmarks/links.py

@@ -1,4 +1,4 @@
-"""How long starting takes: `paceline --help`, and six workers until all are ready.
+"""How long starting takes: six workers until all are ready.
 
     python benchmarks/start_up.py [--repetitions 5]
 
@@ -12,24 +12,14 @@ from __future__ import annotations
 
 import argparse
 import statistics
-import subprocess
-import sys
 import tempfile
-import time
 
 import paceline
 from paceline.clusters.zygote import Zygote
 from paceline.strategies.local import Solo
 from paceline.workloads.mnist import LogisticMnist
 
-MOST_HELP_S = 0.3
 MOST_MORE_S = 1.0
-
-
-def help_s() -> float:
-    began = time.perf_counter()
-    subprocess.run([sys.executable, "-m", "paceline", "--help"], check=True, capture_output=True)
-    return time.perf_counter() - began
 
 
 def ready_s(num_workers: int, zygote: Zygote | None = None) -> tuple[float, float]:
@@ -58,7 +48,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repetitions", type=int, default=5)
     repetitions = parser.parse_args().repetitions
-    say("paceline --help", [help_s() for _ in range(repetitions)], MOST_HELP_S)
     one: list[float] = []
     six: list[float] = []
     apart: list[float] = []

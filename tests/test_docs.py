@@ -81,7 +81,9 @@ def leaf_commands(command=None, path=("paceline",)) -> Iterator[tuple[str, objec
     if not hasattr(command, "commands"):
         yield " ".join(path), command
         return
-    for name, inner in command.commands.items():
+    # The whole command line lists commands that are loaded when they are called.
+    inside = command.loaded() if hasattr(command, "loaded") else command.commands
+    for name, inner in inside.items():
         yield from leaf_commands(inner, (*path, name))
 
 

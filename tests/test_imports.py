@@ -9,12 +9,19 @@ from pathlib import Path
 import pytest
 
 import paceline
+from paceline.cli.app import COMMANDS
+from tests.made_runs import made
 
 HEAVY = ("torch", "polars", "pydantic", "tensorboard", "numpy", "zmq", "altair", "vl_convert")
 
 
 def heavy_after(code: str, tmp_path: Path) -> set[str]:
     """Run code in a fresh process; say which heavy packages it has then."""
+    return modules_after(code, tmp_path) & set(HEAVY)
+
+
+def modules_after(code: str, tmp_path: Path) -> set[str]:
+    """Run code in a fresh process; say which modules it has then."""
     out = tmp_path / "modules.json"
     script = (
         "import atexit, json, sys\n"
@@ -26,7 +33,12 @@ def heavy_after(code: str, tmp_path: Path) -> set[str]:
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    return set(json.loads(out.read_text())) & set(HEAVY)
+    return set(json.loads(out.read_text()))
+
+
+def calling(*arguments: str) -> str:
+    """Make the code that is a call of the command line."""
+    return f"sys.argv = ['paceline', *{arguments}]\nfrom paceline.cli import main; main()"
 
 
 @pytest.mark.parametrize(
@@ -67,8 +79,37 @@ assert RunSpec.from_table(tomllib.loads(spec.toml())) == spec
 def test_help_answers_without_loading_what_a_run_needs(
     arguments: list[str], unwanted: set[str], tmp_path: Path
 ):
-    code = f"sys.argv = ['paceline', *{arguments}]\nfrom paceline.cli import main; main()"
-    assert not heavy_after(code, tmp_path) & unwanted
+    assert not heavy_after(calling(*arguments), tmp_path) & unwanted
+
+
+def commands_after(tmp_path: Path, *arguments: str) -> set[str]:
+    """Call the command line; say which modules of commands it has then."""
+    prefix = "paceline.cli."
+    found = modules_after(calling(*arguments), tmp_path)
+    names = {name.removeprefix(prefix) for name in found if name.startswith(prefix)}
+    return names & {entry.module for entry in COMMANDS}
+
+
+def test_the_overview_imports_no_command_and_a_command_only_what_it_needs(tmp_path: Path):
+    assert commands_after(tmp_path, "--help") == set()
+    assert commands_after(tmp_path, "doctor", "--help") == {"doctor"}
+    assert commands_after(tmp_path, "data", "get", "--help") == {"data_commands"}
+    assert commands_after(tmp_path, "ls", "--out", str(tmp_path)) <= {"stored", "run", "workloads"}
+
+
+def test_looking_at_runs_loads_no_more_than_it_shows(tmp_path: Path):
+    runs = tmp_path / "runs"
+    for _ in range(2):
+        made(runs, accuracy=None)
+    # typer itself needs pydantic to read an option.
+    assert heavy_after(calling("ls", "--out", str(runs)), tmp_path) <= {"pydantic"}
+    assert heavy_after(calling("show", "last", "--out", str(runs)), tmp_path) <= {"pydantic"}
+
+
+def test_a_run_that_was_evaluated_once_is_shown_without_polars(tmp_path: Path):
+    run = made(tmp_path / "runs")
+    run.evaluations.tail(1).write_parquet(run.folder.evaluations)
+    assert heavy_after(calling("show", str(run.folder.path)), tmp_path) <= {"pydantic"}
 
 
 def test_the_package_itself_loads_nothing_and_offers_its_names(tmp_path: Path):

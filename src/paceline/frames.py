@@ -71,6 +71,20 @@ def read(path: Path, columns: Mapping[str, Kind]) -> polars.DataFrame:
         raise StoreError(f"{path} cannot be read: {untrusted.one_line(str(error))}") from None
 
 
+def num_rows(path: Path) -> int:
+    """Look up how many rows a table has, which needs no polars; 0 where there is no file.
+
+    Raises `StoreError` where it is not a table, or too large.
+    """
+    if not os.path.lexists(path):
+        return 0
+    try:
+        with untrusted.opened(path) as file:
+            return _check_sizes(path, file)
+    except (OSError, ValueError) as error:
+        raise StoreError(f"{path} cannot be read: {untrusted.one_line(str(error))}") from error
+
+
 def _check(path: Path, schema: Mapping[str, polars.DataType], columns: Mapping[str, Kind]) -> None:
     if len(schema) > _MOST_COLUMNS:
         raise StoreError(f"{path} cannot be read: more than {_MOST_COLUMNS} columns")
@@ -83,12 +97,13 @@ def _check(path: Path, schema: Mapping[str, polars.DataType], columns: Mapping[s
             raise StoreError(f"{path} cannot be read: column {shown!r} is {found}, not {wanted}")
 
 
-def _check_sizes(path: Path, file: BinaryIO) -> None:
+def _check_sizes(path: Path, file: BinaryIO) -> int:
+    """See that a file can be read; returns how many rows it has."""
     num_bytes = os.fstat(file.fileno()).st_size
     if num_bytes > _MOST_BYTES:
         raise StoreError(f"{path} cannot be read: {num_bytes:,} bytes, more than {_MOST_BYTES:,}")
     # Not closed by hand: while an error is on its way, parts of it are still referred to.
-    parquet_sizes.check(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
+    return parquet_sizes.check(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
 
 
 def _is(found: polars.DataType, wanted: Kind) -> bool:

@@ -111,3 +111,7 @@ def test_cells_are_no_markup_unless_asked_for():
 
 def test_a_table_without_rows_has_its_headings():
     assert printed(plain_table("a", "b>"), 40) == ["a  b"]
+
+
+def test_a_pipe_has_every_column_in_one_line():
+    assert printed(nodes(), 10_000) == printed(nodes(), 120)

@@ -3,25 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
-from paceline.cli import (
-    calibrate,
-    compare,
-    convert,
-    data,
-    doctor,
-    explain,
-    export,
-    monitor,
-    report,
-    run,
-    stored,
-    study,
-    workloads,
-)
+from paceline.cli.lazy import Entry, group_of
 from paceline.cli.pipes import outlive_readers
 from paceline.errors import PacelineError
 
@@ -45,8 +31,67 @@ def _options(
     """Take the options that go before a command."""
 
 
+COMMANDS: Final = (
+    Entry("run", "Train a WORKLOAD once, measured, and keep the run.", "run"),
+    Entry(
+        "compare",
+        "Train a WORKLOAD under several strategies and say which is best, and why.",
+        "compare",
+    ),
+    Entry("ls", "List the runs, oldest first. Seals those whose driver was killed.", "stored"),
+    Entry(
+        "show",
+        "Show one run: its outcome, where the time went, what each node used, its spec.",
+        "stored",
+    ),
+    Entry(
+        "explain",
+        "Say what held a run up: a step's parts for each worker, how full things were, "
+        "what to try.",
+        "explain",
+    ),
+    Entry(
+        "report",
+        "Write a report on runs: one page to open, and every figure and table as files.",
+        "report",
+    ),
+    Entry("export", "Write what runs recorded as files that other programs read.", "export"),
+    Entry(
+        "study", "Carry out a study: its runs, tables, figures and claims, on one page.", "study"
+    ),
+    Entry(
+        "workloads",
+        "List the workloads: size, multiply-adds of a row, data, whether it is here, "
+        "how to get it.",
+        "workloads",
+    ),
+    Entry(
+        "calibrate",
+        "Measure forward and backward time layer by layer, and write a file for replay.",
+        "calibrate",
+    ),
+    Entry(
+        "monitor",
+        "Run a COMMAND and log what it and all its descendants use.",
+        "monitor",
+        # What follows the command's name is the command's own, options too.
+        {"allow_interspersed_args": False},
+    ),
+    Entry(
+        "doctor",
+        "Examine this machine: what works, what does not, and what to do about it.",
+        "doctor",
+    ),
+    Entry(
+        "data",
+        "Data sets: list them, get one into the cache folder, verify it; convert files.",
+        "data_commands",
+    ),
+)
+
 app = typer.Typer(
     name="paceline",
+    cls=group_of(COMMANDS),
     help="How should this model be trained across these machines? Train it, measured, and see.",
     no_args_is_help=True,
     add_completion=False,
@@ -54,23 +99,6 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 app.callback()(_options)
-app.command("run", help=run.HELP)(run.run)
-app.command("compare", help=compare.HELP)(compare.compare)
-app.command("ls")(stored.ls)
-app.command("show")(stored.show)
-app.command("explain")(explain.explain)
-app.command("report")(report.report)
-app.command("export")(export.export)
-app.command("study", help=study.HELP)(study.study)
-app.command("workloads")(workloads.workloads)
-app.command("calibrate")(calibrate.calibrate)
-data.app.command("convert")(convert.convert)
-app.add_typer(data.app, name="data")
-# What follows the command's name is the command's own, options too.
-app.command("monitor", help=monitor.HELP, context_settings={"allow_interspersed_args": False})(
-    monitor.monitor
-)
-app.command("doctor")(doctor.doctor)
 
 
 def main() -> None:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from paceline.workloads.data.sources.base import Progress
 
 app = typer.Typer(
+    name="data",
+    add_completion=False,
     no_args_is_help=True,
     help="Data sets: list them, get one into the cache folder, verify it; convert files.",
 )

@@ -144,6 +144,8 @@ def _divided(ranks: Sequence[int], least: Sequence[int], room: int) -> list[list
 def _divided_evenly(ranks: Sequence[int], least: Sequence[int], room: int) -> list[list[int]]:
     """Share them out so that no block has most of them, and the last only one."""
     blocks = _divided(ranks, least, room)
+    if len(blocks) == 1:  # in a pipe, whose lines are very long, too
+        return blocks
     for narrower in range(room - 1, 0, -1):
         others = _divided(ranks, least, narrower)
         if len(others) > len(blocks):

@@ -139,14 +139,12 @@ def _print_evaluations(run: RunDir) -> None:
     from paceline import frames
     from paceline.cli.tables import plain_table, wide_console
 
-    if not run.evaluations.exists():
-        return
     try:
+        if frames.num_rows(run.evaluations) < 2:  # known without polars, which takes long to import
+            return
         frame = frames.read(run.evaluations, frames.EVALUATIONS)
     except PacelineError as error:
         typer.echo(visible(str(error)), err=True)
-        return
-    if len(frame) < 2:
         return
     table = plain_table(*(f"{one_line(column, 60)}>" for column in frame.columns))
     for row in frame.tail(_MOST_EVALUATIONS).iter_rows():
