@@ -1,4 +1,4 @@
-"""For all tests: one thread of arithmetic a process, and no property judged by its time."""
+"""For all tests: one compute thread per process, and no property judged by its time."""
 
 import os
 import signal

@@ -407,10 +407,10 @@ class TestReplayedCompute:
         ("counted", "reason"),
         [
             ({"late_steps": 6}, "6 % of the steps were computed late"),
-            ({"ready_s": 0.3}, "worker0 had no processor to run on for 30 % of the time"),
+            ({"ready_s": 0.3}, "worker0 waited for a core 30 % of the time"),
             (
                 {"ready_s": 0.0, "most_ready_s": 0.25},
-                "worker0 had no processor to run on for 25 % of the time",
+                "worker0 waited for a core 25 % of the time",
             ),
         ],
     )

@@ -40,11 +40,14 @@ def calibrate(spec: RunSpec, repeat: int, progress: Progress) -> Rates:
     num_rows = _num_rows(spec)
     batch = spec.batch if num_rows is None else spec.order_of(num_rows).batch
     if not isinstance(batch, int):
-        reason = "the data is not here, so there is no telling how many rows that is"
+        reason = "the data is not here, so its number of rows is unknown"
         raise SpecError([Problem("batch", batch, reason)])
     replica = Replica(model_of(spec.workload), getattr(torch, spec.dtype))
     if replica.table is not None:
-        reason = "what a step costs follows from the rows of its table that a batch touches"
+        reason = (
+            "sparse models cannot be calibrated: the cost of a step depends on the "
+            "rows a batch touches"
+        )
         raise SpecError([Problem("workload", spec.workload.name, reason)])
     stopwatch = _Stopwatch(spec, replica, layers, batch)
     laps = []
@@ -82,7 +85,7 @@ def _running_share(wall_s: float, ran_s: float, waited_s: float) -> float:
 
 def _disturbed(running: float) -> str:
     return (
-        f"the machine was busy with other work when the rates were measured: its threads ran for "
+        f"the machine was busy with other work during calibration: its threads ran for "
         f"{100 * running:.0f} % of the time that they could have"
     )
 

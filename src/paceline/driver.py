@@ -153,10 +153,10 @@ def _carry_out(
         zygote=zygote,
         spec=spec,
     )
-    outcome.status, outcome.reason = "failed", "it did not get to its end"
+    outcome.status, outcome.reason = "failed", "it did not finish"
     if spec.cluster.encrypts and spec.strategy.connects_itself:
         name = spec.strategy.name
-        outcome.warnings.append(f"{name} has connections of its own, which are not encrypted")
+        outcome.warnings.append(f"{name} opens its own connections, which are not encrypted")
         run_dir.append_warning(outcome.warnings[-1])
     crew: Crew | None = None
     try:
@@ -206,7 +206,7 @@ def _lead(conductor: Conductor, crew: Crew, watch: Watch) -> None:
 def _note_stragglers(conductor: Conductor, outcome: Outcome) -> None:
     if outcome.status == "finished" and conductor.stragglers:
         names = ", ".join(conductor.stragglers)
-        outcome.warnings.append(f"did not leave when the run was over, and was ended: {names}")
+        outcome.warnings.append(f"did not exit after the run and was killed: {names}")
 
 
 def _warm_up() -> None:

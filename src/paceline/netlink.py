@@ -47,7 +47,7 @@ def limit_lumps(interface: int, num_bytes: int) -> None:
         asked.send(_HEADER.pack(_HEADER.size + len(told), _RTM_SETLINK, _REQUEST_ACK, 0, 0) + told)
         (error,) = struct.unpack_from("=i", asked.recv(_MOST_BYTES), _HEADER.size)
     if error:
-        raise OSError(-error, f"lumps of {num_bytes} bytes: {os.strerror(-error)}")
+        raise OSError(-error, f"segments of {num_bytes} bytes: {os.strerror(-error)}")
 
 
 @final
@@ -83,7 +83,7 @@ class Queues:
                 if kind == _DONE:
                     return
                 if kind == _ERROR:
-                    raise OSError("the kernel does not tell what its queues have passed")
+                    raise OSError("the kernel does not report its queue counters")
                 _, index, _, parent, _ = _QUEUE.unpack_from(data, _HEADER.size)
                 if parent == _ROOT:
                     yield index, _counted(data[_HEADER.size + _QUEUE.size : length])

@@ -332,7 +332,7 @@ def _is_host_limited(
         reasons.append(f"{100 * late / steps:.0f} % of the steps were computed late")
     if held_up[worst] > _HELD_UP_SHARE:
         share = f"{100 * held_up[worst]:.0f} % of the time"
-        reasons.append(f"{worst} had no processor to run on for {share}")
+        reasons.append(f"{worst} waited for a core {share}")
     if reasons:
         more = "a higher --dilation, fewer workers or a larger machine may help"
         outcome.warnings.append(f"host-limited: {' and '.join(reasons)}; {more}")

@@ -316,7 +316,7 @@ class Result:
     batch_size: int
     seed: int
     threads: int | None = None
-    """Threads of arithmetic per worker."""
+    """Compute threads per worker."""
     threads_why: str | None = None
     """What was measured to find that number; None where nothing had to be."""
     global_steps: int | None = None

@@ -44,7 +44,7 @@ class RunSpec(Description):
 
     num_workers: Count = 1
     batch: Count | Literal["all"] | None = None
-    """Rows a worker takes a step; `all` is its whole share of the data."""
+    """Rows per worker per step; `all` is its whole share of the data."""
     steps: Count | None = None
     worker_steps: Count | None = None
     samples: Count | None = None
@@ -61,7 +61,7 @@ class RunSpec(Description):
     most_refused: Count = MOST_REFUSED
     """After how many steps in a row whose gradients are not finite the run fails."""
     threads: Count | None = None
-    """Threads of arithmetic a worker; what the cores allow, unless given."""
+    """Compute threads per worker; what the cores allow, unless given."""
     device: str = rates.REAL
     """What computes: the processor, or `replay:…`, which only takes the time of another device."""
     dilation: Annotated[float, Ge(1), AllowInfNan(allow_inf_nan=False)] = 1.0

@@ -210,7 +210,7 @@ class Worker:
                 keeps_changes=member.keeps_changes,
             )
         if replica.table is not None:
-            reason = "which rows of its table a batch touches follows from data: use real compute"
+            reason = "sparse models cannot be replayed; use --device cpu"
             raise SpecError([Problem("workload", spec.workload.name, reason)])
         layers = examine(spec.workload).layers
         times = spec.rates().layer_times(

@@ -147,7 +147,7 @@ class TestCompare:
             (["--vary", "batch"], "not of the form FIELD=A,B,..."),
             (["--vary", "batch=1,x"], "batch = 'x'"),
             (["--vary", "batch=1,2", "--steps", 5], "use --epochs or --samples"),
-            (["--vary", "record.monitor=true,false"], "differ only in how they are watched"),
+            (["--vary", "record.monitor=true,false"], "this field changes only recording"),
             (["--vary", "strategy=ring,rin"], "strategy = 'rin'"),
             (["--repeat", 2, "--budget", 60], "--budget = 60.0: --repeat 2 is given too"),
             (
@@ -248,6 +248,6 @@ class TestExport:
         (run, *_) = sorted(Path("runs").iterdir())
         before = {path: path.stat().st_mtime_ns for path in run.rglob("*")}
         to = run.parent if format_ == "tensorboard" else run
-        with pytest.raises(StoreError, match="is a run; --to another"):
+        with pytest.raises(StoreError, match="is a run; choose another --to"):
             called("export", run, "--format", format_, "--to", to)
         assert {path: path.stat().st_mtime_ns for path in run.rglob("*")} == before

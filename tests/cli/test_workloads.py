@@ -80,7 +80,7 @@ def test_the_layers_as_json():
     ("arguments", "words"),
     [
         (["--graph", "lenet"], "no workload of that name"),
-        (["--graph", "lenet-mnist", "--set", "batch=3"], "of the workload only"),
+        (["--graph", "lenet-mnist", "--set", "batch=3"], "only fields of the workload can be set"),
         (["--graph", "lenet-mnist", "--set", "workload.depth=3"], "no such field"),
         (["last", "--set", "workload.subset=tenth"], "only with --graph"),
     ],

@@ -23,4 +23,4 @@ class TestEmulated(ClusterConformance):
     def needs_namespaces(self):
         refused = attempt(lambda: try_out(0.0), timeout_s=60)
         if refused:
-            pytest.skip(f"this machine lets nobody make network namespaces: {refused}")
+            pytest.skip(f"cannot create network namespaces here: {refused}")

@@ -45,7 +45,7 @@ def test_an_encrypted_run_learns_what_a_plain_one_learns(tmp_path):
 
 def test_what_is_not_encrypted_is_told(tmp_path):
     result = paceline.run(spec_of(Local(transport="zmq", encrypt=True), Ddp()), out=tmp_path)
-    assert result.warnings == ("ddp has connections of its own, which are not encrypted",)
+    assert result.warnings == ("ddp opens its own connections, which are not encrypted",)
 
 
 def test_shared_memory_cannot_be_encrypted():

@@ -185,7 +185,10 @@ class TestStragglers:
         )
 
     def test_a_node_that_could_not_be_made_slow_says_nothing(self, tmp_path):
-        told = "cluster.cpus: nodes may use all cores: node2 = 0.25: no cgroup is mounted"
+        told = (
+            "cluster.cpus has no effect, nodes may use all cores: node2 = 0.25: no "
+            "cgroup is mounted"
+        )
         judged = self.judged(tmp_path, (10.0,) * 3, (10.0,) * 3, told)
         assert judged.judgement == "holds"
         assert f"stragglers: {told}" in judged.measured

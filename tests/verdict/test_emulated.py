@@ -15,7 +15,7 @@ from paceline.testing.workloads import Burdened
 def _needs_namespaces():
     refused = attempt(lambda: try_out(0.0))
     if refused:
-        pytest.skip(f"this machine lets nobody make network namespaces: {refused}")
+        pytest.skip(f"cannot create network namespaces here: {refused}")
 
 
 def run(tmp_path, strategy: dict, cluster: dict, num_bytes: int = 200_000):

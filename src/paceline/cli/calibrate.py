@@ -31,13 +31,13 @@ def calibrate(
     ] = None,
     *,
     batch: Annotated[
-        int | None, typer.Option(help="Rows a step; default: the workload's own.")
+        int | None, typer.Option(help="Rows per step; default: the workload's own.")
     ] = None,
     repeat: Annotated[
         int, typer.Option(min=1, help="How many steps are measured; the median counts.")
     ] = 20,
     threads: Annotated[
-        int | None, typer.Option(help="Threads of arithmetic; default: what one worker would have.")
+        int | None, typer.Option(help="Compute threads; default: as many as one worker would use.")
     ] = None,
     set_: Annotated[
         list[str] | None,
@@ -70,8 +70,8 @@ def calibrate(
     wide_console().print(_layers(rates))
     step_s = sum(each.forward_s + each.backward_s for each in rates.layers) + rates.update_s
     typer.echo(
-        f"\na step of {rates.batch} rows takes {1e3 * step_s:.3f} ms, {1e3 * rates.update_s:.3f} "
-        f"of it the update: {rates.batch / step_s:,.1f} rows/s\n"
+        f"\na step of {rates.batch} rows takes {1e3 * step_s:.3f} ms (update: "
+        f"{1e3 * rates.update_s:.3f} ms): {rates.batch / step_s:,.1f} rows/s\n"
         f"paceline run {workload} --device replay:{path}"
     )
     if rates.note:
@@ -87,12 +87,12 @@ def _checked(path: Path) -> Path:
     if not path.parent.is_dir():
         raise SpecError([Problem("--out", str(path), f"there is no folder {path.parent}")])
     if not os.access(path.parent, os.W_OK):
-        raise SpecError([Problem("--out", str(path), f"{path.parent} cannot be written in")])
+        raise SpecError([Problem("--out", str(path), f"{path.parent} is not writable")])
     if path.exists():
         try:
             device_rates(f"{PREFIX}{path}")
         except SpecError as error:
-            reason = "it is there, and no file of rates: it is not overwritten"
+            reason = "exists but is not a rates file; not overwritten"
             raise SpecError([Problem("--out", str(path), reason)]) from error
     return path
 

@@ -65,7 +65,7 @@ def _compare(  # noqa: PLR0917 - each is an option on the command line
         typer.Option(
             min=0,
             metavar="SECONDS",
-            help="Without --repeat: begin no round that would end later than this.",
+            help="Without --repeat: start no round that would end after this many seconds.",
             show_default="180",
             rich_help_panel=_COMPARING,
         ),
@@ -98,7 +98,7 @@ def _compare(  # noqa: PLR0917 - each is an option on the command line
     ] = None,
     out: Annotated[Path, typer.Option(help="The folder of all runs.")] = Path("runs"),
     json_: Annotated[
-        bool, typer.Option("--json", help="Print all as one JSON object, last line.")
+        bool, typer.Option("--json", help="Print everything as one JSON object, on the last line.")
     ] = False,
 ) -> None:
     from paceline import compare
@@ -136,7 +136,7 @@ def _repeats(repeat: int | None, budget: float | None) -> Repeats:
     from paceline.compare import BUDGET_S, Repeats
 
     if repeat is not None and budget is not None:
-        reason = f"--repeat {repeat} is given too, which is exact"
+        reason = f"not with --repeat {repeat}, which sets the exact number"
         raise SpecError([Problem("--budget", budget, reason)])
     return Repeats(number=repeat, budget_s=BUDGET_S if budget is None else budget)
 

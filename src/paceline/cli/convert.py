@@ -30,13 +30,13 @@ def convert(
     *,
     format_: Annotated[
         Literal["auto", "criteo", "libsvm", "tfrecord"],
-        typer.Option("--format", help="What the rows are; auto looks at the first."),
+        typer.Option("--format", help="Format of the rows; auto: by the first row."),
     ] = "auto",
     features: Annotated[
         Literal["hash", "vocabulary"],
         typer.Option(
-            help="How Criteo's features get their numbers. hash: a run says how many there are to"
-            " be. vocabulary: each that occurs gets one.",
+            help="How Criteo's features are numbered. hash: each run sets how many numbers "
+            "there are. vocabulary: each feature that occurs gets its own number.",
         ),
     ] = "hash",
     bad_rows: Annotated[

@@ -32,7 +32,7 @@ DataDir = Annotated[
     typer.Option(
         "--data-dir",
         metavar="DIR",
-        help="The cache folder; if left out, $XDG_CACHE_HOME/paceline or ~/.cache/paceline.",
+        help="The cache folder; default: $XDG_CACHE_HOME/paceline or ~/.cache/paceline.",
         show_default=False,
     ),
 ]

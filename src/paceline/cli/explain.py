@@ -39,7 +39,7 @@ def explain(
     out: Out = Path("runs"),
     json_: AsJson = False,
 ) -> None:
-    """Say what held a run up: a step's parts for each worker, how full things were, what to try."""
+    """Say what limited a run: each worker's step in parts, utilisation, what to try next."""
     from paceline.cli.tables import making_sense, wide_console
     from paceline.runs import find_run
 
@@ -92,7 +92,7 @@ def _print(result: Result, operators: list[dict[str, Any]], console: Console) ->
         console.print(_operators(operators))
     resources = resources_of(result)
     if resources:
-        console.print("\n[bold]How full things were[/]")
+        console.print("\n[bold]Utilisation[/]")
         console.print(_gauges(resources))
     verdict = judge(result)
     console.print("\n[bold]Verdict[/]")
@@ -106,11 +106,11 @@ def _print(result: Result, operators: list[dict[str, Any]], console: Console) ->
 
 def _why_none(result: Result) -> str:
     if result.status != "finished":
-        return "none: the run did not get to its end"
+        return "none: the run did not finish"
     steps = min((each.worker_steps for each in result.workers), default=0)
     if any(each.compute_s is None for each in result.workers) and steps:
-        return "none: the run kept no rows (record.steps=false), so nobody knows where time went"
-    return f"none: {steps} steps of each worker are too few to tell"
+        return "none: the run recorded no rows (record.steps=false), so where time went is unknown"
+    return f"none: {steps} steps per worker are too few for a verdict"
 
 
 def _steps(result: Result, parts: dict[str, Parts]) -> RenderableType:

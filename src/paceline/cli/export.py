@@ -27,7 +27,8 @@ def export(
         typer.Option(
             "--format",
             help="csv, parquet: one table for all runs of results, steps, nodes, evaluations and "
-            "losses. tensorboard: a folder of events a run. chrome-trace: a file a run, every seat "
+            "losses. tensorboard: a folder of events per run. chrome-trace: a file "
+            "per run, every seat "
             "on one clock, for Perfetto.",
         ),
     ] = "csv",
@@ -45,7 +46,7 @@ def export(
     try:
         written = _WRITERS[format_](stored, to)
     except OSError as error:
-        raise StoreError(f"nothing can be written in {to}: {error.strerror or error}") from error
+        raise StoreError(f"cannot write to {to}: {error.strerror or error}") from error
     except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
         # Columns are of their types, but what stands in the rows need not go together.
         raise StoreError(f"rows that cannot be written as {format_}: {error!r}") from error
@@ -60,7 +61,9 @@ def _refuse_runs(folders: list[Path]) -> None:
     for folder in folders:
         for each in (folder.resolve(), *folder.resolve().parents):
             if RunDir(each).spec.is_file() or RunDir(each).is_sealed:
-                raise StoreError(f"nothing is written in {folder}: {each} is a run; --to another")
+                raise StoreError(
+                    f"nothing was written to {folder}: {each} is a run; choose another --to"
+                )
 
 
 def _tables(format_: str, stored: list[StoredRun], to: Path) -> list[Path]:

@@ -40,8 +40,7 @@ def report(
         bool,
         typer.Option(
             "--run-code",
-            help="Of a study that was carried out with classes of somebody's own: import them, "
-            "which runs their code.",
+            help="For a study with user-defined classes: import them, which runs their code.",
         ),
     ] = False,
     out: Out = Path("runs"),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 HELP = """Train a WORKLOAD once, measured, and keep the run.
 
-Everything not given is the workload's own choice. Every field of the spec can be reached with \
+Settings that are not given are the workload's own. Every field of the spec can be reached with \
 --set, for example --set optimizer.name=adam.
 
 Examples:
@@ -53,7 +53,8 @@ def spec_options(  # noqa: PLR0917 - each is an option on the command line
     strategy: Annotated[
         str | None,
         typer.Option(
-            help="How gradients meet parameters: single (the default), solo, ring, ddp, ps-async, "
+            help="How gradients update the parameters: single (the default), solo, "
+            "ring, ddp, ps-async, "
             "ps-sync, ps-ssp, or your own file.py:Class.",
             rich_help_panel=_WHAT,
         ),
@@ -72,7 +73,8 @@ def spec_options(  # noqa: PLR0917 - each is an option on the command line
     nodes: Annotated[
         int | None,
         typer.Option(
-            help="Number of emulated nodes, alone also of workers; default: one a worker.",
+            help="Number of emulated nodes; without --workers, also the number of "
+            "workers (default: one per worker).",
             rich_help_panel=_WHAT,
         ),
     ] = None,
@@ -80,7 +82,8 @@ def spec_options(  # noqa: PLR0917 - each is an option on the command line
         str | None,
         typer.Option(
             metavar="RATE",
-            help="What each emulated node's link carries, each way, such as 1gbit or 100mbit.",
+            help="Bandwidth of each emulated node's link, in each direction, such as "
+            "1gbit or 100mbit.",
             rich_help_panel=_WHAT,
         ),
     ] = None,
@@ -88,18 +91,20 @@ def spec_options(  # noqa: PLR0917 - each is an option on the command line
         str | None,
         typer.Option(
             metavar="TIME",
-            help="How much later packets arrive between emulated nodes, such as 5ms.",
+            help="Delay of every packet between emulated nodes, such as 5ms.",
             rich_help_panel=_WHAT,
         ),
     ] = None,
     batch: Annotated[
         str | None,
-        typer.Option(metavar="B|all", help="Rows a worker takes a step.", rich_help_panel=_WHAT),
+        typer.Option(metavar="B|all", help="Rows per worker per step.", rich_help_panel=_WHAT),
     ] = None,
     lr: Annotated[float | None, typer.Option(help="Learning rate.", rich_help_panel=_WHAT)] = None,
     seed: Annotated[
         int | None,
-        typer.Option(help="Decides initial values and data order.", rich_help_panel=_WHAT),
+        typer.Option(
+            help="Seed of the initial values and of the data order.", rich_help_panel=_WHAT
+        ),
     ] = None,
     data_dir: Annotated[
         Path | None,
@@ -109,7 +114,7 @@ def spec_options(  # noqa: PLR0917 - each is an option on the command line
         str | None,
         typer.Option(
             metavar="cpu|replay:k80|replay:FILE",
-            help="What computes: this processor, or a timer that takes as long as another device.",
+            help="What computes: this CPU, or replayed times of another device.",
             rich_help_panel=_WHAT,
         ),
     ] = None,
@@ -126,7 +131,7 @@ def spec_options(  # noqa: PLR0917 - each is an option on the command line
         typer.Option(help="Updates of the shared parameters.", rich_help_panel=_HOW_LONG),
     ] = None,
     worker_steps: Annotated[
-        int | None, typer.Option(help="Mini-batches of each worker.", rich_help_panel=_HOW_LONG)
+        int | None, typer.Option(help="Mini-batches per worker.", rich_help_panel=_HOW_LONG)
     ] = None,
     samples: Annotated[
         int | None, typer.Option(help="Rows, all workers together.", rich_help_panel=_HOW_LONG)
@@ -156,17 +161,16 @@ def spec_options(  # noqa: PLR0917 - each is an option on the command line
     eval_every: Annotated[
         int | None,
         typer.Option(
-            help="Evaluate every so many global steps (solo: steps of each worker), off the clock."
+            help="Evaluate every N global steps (solo: steps per worker); this time "
+            "does not count as training."
         ),
     ] = None,
     eval_samples: Annotated[
-        int | None, typer.Option(help="Evaluate on so many test rows; default: all.")
+        int | None, typer.Option(help="Evaluate on N test rows; default: all.")
     ] = None,
     profile: Annotated[
         bool,
-        typer.Option(
-            "--profile", help="Look at a few steps operator by operator; slows those steps."
-        ),
+        typer.Option("--profile", help="Profile a few steps by operator; slows those steps."),
     ] = False,
     set_: Annotated[
         list[str] | None,
@@ -212,7 +216,7 @@ def _run(
     table: dict[str, Any],
     out: Annotated[Path, typer.Option(help="The folder of all runs.")] = Path("runs"),
     json_: Annotated[
-        bool, typer.Option("--json", help="Print the result as one JSON object, last line.")
+        bool, typer.Option("--json", help="Print the result as one JSON object, on the last line.")
     ] = False,
 ) -> None:
     _carry_out(table, out, json_)

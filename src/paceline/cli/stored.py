@@ -81,8 +81,8 @@ def show(  # noqa: PLR0917 - each is an option on the command line
         bool,
         typer.Option(
             "--run-code",
-            help="With --graph and the spec.toml of a run: import the class of somebody's own that "
-            "it names, which runs its code.",
+            help="With --graph and the spec.toml of a run: import the user-defined class that it "
+            "names, which runs its code.",
         ),
     ] = False,
     out: Out = Path("runs"),
@@ -98,7 +98,7 @@ def show(  # noqa: PLR0917 - each is an option on the command line
         return
     if settings:
         raise SpecError(
-            [Problem("--set", settings[0], "only with --graph: a run is kept as it was")]
+            [Problem("--set", settings[0], "only with --graph: a stored run cannot be changed")]
         )
     from paceline.cli.summary import print_result
     from paceline.cli.tables import making_sense
@@ -122,14 +122,14 @@ def _workload(name: str, settings: list[str], *, run_code: bool) -> Workload:
     """Make the workload that is asked for, with the fields that are set."""
     from paceline.parts import build_part, code_in
 
-    reason = "of the workload only: --set workload.field=value"
+    reason = "with --graph only fields of the workload can be set: --set workload.field=value"
     others = [each for each in settings if not each.startswith("workload.")]
     if others:
         raise SpecError([Problem("--set", each, reason) for each in others])
     table = {"workload": spec_table(name, {}, settings).get("workload")}
     code = next(code_in(table), None) if name.endswith(".toml") else None
     if code and not run_code:
-        reason = "somebody's own code, which is not run unless --run-code is given"
+        reason = "user-defined code, which is not run without --run-code"
         raise SpecError([Problem("workload", code, reason)])
     workload: Workload = build_part("workload", table)
     return workload

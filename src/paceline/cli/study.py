@@ -156,7 +156,7 @@ def _settings(settings: list[str]) -> dict[str, Any]:
     workload = over.pop("workload")
     name = workload.pop("name", "") if isinstance(workload, dict) else workload
     if name:
-        raise SpecError([Problem("workload", name, "a study has workloads of its own")])
+        raise SpecError([Problem("workload", name, "a study sets its own workloads")])
     return flat({**over, "workload": workload})
 
 
@@ -177,7 +177,7 @@ def report_again(path: Path, to: Path | None, title: str | None, *, run_code: bo
     plans = Grid.read(name).plan(variant, fields)
     named = next((code for each in plans for code in code_in(each.table())), None)
     if named and not run_code:
-        reason = f"its runs are of {named}; --run-code runs that code, to tell which they are"
+        reason = f"its runs use {named}; --run-code imports that code, which is needed to find them"
         raise StoreError(f"{path}: {reason}")
     _show(name, variant, fields, gathered(plans, folder), path, to=to, title=title)
 

@@ -25,7 +25,7 @@ def workloads(
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
-    """List the workloads: size, multiply-adds of a row, data, whether it is here, how to get it.
+    """List the workloads: size, multiply-adds per row, data, whether it is here, how to get it.
 
     Sizes are of the default fields; `paceline show --graph` tells those of others.
     """

@@ -83,7 +83,7 @@ class KeptCrew(Crew):
             self.is_seated = True
             return []
         if message["kind"] == "cannot":
-            return self._all_left(f"its node could not be made: {message['reason']}")
+            return self._all_left(f"its node could not be created: {message['reason']}")
         self._sitting.discard(message["seat"])
         return [Departure(message["seat"], message["reason"])]
 

@@ -31,7 +31,7 @@ class Local(Cluster):
 
     def problems(self) -> Iterator[Problem]:
         if self.encrypt and self.transport == "shared":
-            reason = "through shared memory nothing travels that cluster.encrypt could encrypt"
+            reason = "shared memory sends no messages to encrypt"
             yield Problem("cluster.transport", self.transport, reason, ("zmq", "zmq-tcp"))
 
     def start(self, job: Job) -> Crew:

@@ -49,7 +49,7 @@ class Introductions:
             own.close()
             if message is None:
                 driver.await_abort(_GRACE_S)
-                raise Aborted("a seat ended before it told its key")
+                raise Aborted("a seat ended before it sent its key")
             seats = {seat: each.encode() for seat, each in message["seats"].items()}
             return Keys(public, secret, seats)
 

@@ -83,7 +83,9 @@ def _notes(contest: Contest, chosen: list[RunSpec], *, tuned: bool) -> list[str]
         notes = [f"{same} and start from the same parameters. They ran in turns."]
     else:
         told = ", ".join(map(str, seeds))
-        notes = [f"Rows and first parameters are drawn by seeds {told}. The sides ran in turns."]
+        notes = [
+            f"Row order and initial parameters are drawn with seeds {told}. The sides ran in turns."
+        ]
     notes.append(_TUNED if tuned else _rate_note(chosen))
     if contest.interrupted:
         missing = contest.total - contest.num_made
@@ -92,8 +94,8 @@ def _notes(contest: Contest, chosen: list[RunSpec], *, tuned: bool) -> list[str]
 
 
 _TUNED = (
-    "The learning rate was tuned: each side stands at the best of the grid below, by the time to "
-    "the target, or without one by the loss on the test rows."
+    "The learning rate was tuned: each side uses the best of the grid below, by time "
+    "to the target or, without a target, by test loss."
 )
 
 
@@ -108,7 +110,7 @@ def _rate_note(chosen: list[RunSpec]) -> str:
     if scalings == ["none"] and len(rates) == 1:
         return (
             f"One learning rate for all, {told} (--lr-scaling none). "
-            "Strategies that work in step see N times the batch, and make fewer updates."
+            "Synchronous strategies see N times the batch and make fewer updates."
         )
     return f"Learning rates {told}, scaled with the workers: {', '.join(scalings)}, side by side."
 

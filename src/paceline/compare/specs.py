@@ -90,7 +90,7 @@ def check_tunable(sides: Sequence[RunSpec]) -> None:
     """Refuse a comparison of which no side learns anything."""
     devices = dict.fromkeys(side.device for side in sides if side.is_replayed)
     if devices:
-        reason = "nothing is learnt on a replayed device, so no learning rate is best"
+        reason = "a replayed device trains nothing, so no learning rate can be best"
         raise SpecError([Problem("--tune-lr", ", ".join(devices), reason)])
 
 
@@ -166,10 +166,12 @@ def _check(table: Mapping[str, Any], strategies: Sequence[str], vary: Vary) -> N
     problems = [*_strategy_problems(table, strategies, vary)]
     in_rows = not ({"steps", "worker_steps"} & set(table))
     if "batch" in vary and not in_rows:
-        reason = "with a length in steps larger batches see more rows: use --epochs or --samples"
+        reason = (
+            "with a fixed number of steps, larger batches see more rows; use --epochs or --samples"
+        )
         problems.append(Problem("--vary", "batch", reason))
     for key in (each for each in vary if each.partition(".")[0] in HOW_WATCHED):
-        reason = "sides that differ only in how they are watched are one side of a report"
+        reason = "this field changes only recording; varying it compares nothing"
         problems.append(Problem("--vary", key, reason))
     if not strategies:
         problems.append(Problem("--strategies", "", "none is given", tuple(STRATEGIES.entries)))

@@ -92,7 +92,7 @@ def _cores() -> Finding:
     usable, quota = usable_cores(), quota_cores()
     ok = None if usable is None else usable >= 2
     limit = f", quota {quota:g}" if quota is not None else ", no quota"
-    remedy = "give it two cores or more: workers that share one core only tell how they share it"
+    remedy = "use two cores or more: workers on one core only measure how they share it"
     value = f"{usable:g} usable of {os.cpu_count()}{limit}" if usable else "unknown"
     return Finding("cores", ok, value, "" if ok else remedy)
 
@@ -132,7 +132,7 @@ def _namespace(name: str, error: str) -> Finding:
     if not error:
         return Finding(name, True, "works")
     if name == "user namespaces" and os.geteuid() == 0:
-        return Finding(name, None, error, "nothing: root does without")
+        return Finding(name, None, error, "nothing: root does not need them")
     return Finding(name, False, error, ROOT_OR_USER_NAMESPACES)
 
 
@@ -161,7 +161,7 @@ def _cpu_caps() -> Finding:
     except OSError as error:
         remedy = "run as root, or have the cpu controller delegated (systemd: Delegate=cpu)"
         return Finding("CPU caps (cgroup)", None, f"{folder}: {error.strerror}", remedy)
-    return Finding("CPU caps (cgroup)", True, f"cgroup {version} at {folder} takes a quota")
+    return Finding("CPU caps (cgroup)", True, f"cgroup {version} at {folder} accepts a quota")
 
 
 def _set_quota_below(folder: Path) -> str:

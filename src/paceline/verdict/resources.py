@@ -1,4 +1,4 @@
-"""How full things were: each link each way, each seat's thread, each node's cores, the host."""
+"""Utilisation: each link each way, each seat's thread, each node's cores, the host."""
 
 from __future__ import annotations
 

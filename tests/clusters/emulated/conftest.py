@@ -8,4 +8,4 @@ from paceline.clusters.emulated.network import try_out
 def needs_namespaces():
     refused = attempt(lambda: try_out(0.0), timeout_s=60)
     if refused:
-        pytest.skip(f"this machine lets nobody make network namespaces: {refused}")
+        pytest.skip(f"cannot create network namespaces here: {refused}")

@@ -126,5 +126,5 @@ def test_servers_alone_need_room_for_workers_too():
         "strategy": {"name": "ps-sync", "placement": "separate"},
         "cluster": {"name": "emulated", "nodes": 1},
     }
-    with pytest.raises(SpecError, match="workers need one too"):
+    with pytest.raises(SpecError, match="workers need at least one more"):
         RunSpec.from_table(table)

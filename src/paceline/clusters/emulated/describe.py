@@ -90,10 +90,10 @@ class Emulated(Cluster):
         num_apart = num_servers if servers_apart else 0
         num_nodes = self.nodes or num_workers + num_apart
         if num_nodes <= num_apart:
-            reason = f"{num_apart} of them are for servers alone, and workers need one too"
+            reason = f"{num_apart} of them hold only servers; workers need at least one more"
             yield Problem("cluster.nodes", self.nodes, reason)
         if num_nodes > num_workers + num_apart:
-            apart = f", servers alone {num_apart} more" if num_apart else ""
+            apart = f", and servers need {num_apart} more" if num_apart else ""
             each = "1 node" if num_workers == 1 else f"{num_workers} nodes"
             reason = f"num_workers = {num_workers} needs {each}{apart}; the rest would stay empty"
             yield Problem("cluster.nodes", self.nodes, reason)
@@ -109,11 +109,11 @@ class Emulated(Cluster):
     def verify(self) -> None:
         refused = _refusal(0.0)
         if refused:
-            reason = f"this machine lets nobody make its nodes: {refused}; {_REMEDY}"
+            reason = f"cannot create network namespaces here: {refused}; {_REMEDY}"
             raise SpecError([Problem("cluster", self.name, reason)])
         refused = _refusal(self.latency_s) if self.latency_s else ""
         if refused:
-            reason = f"this kernel cannot delay packets, having no sch_netem ({refused})"
+            reason = f"this kernel has no sch_netem and cannot delay packets ({refused})"
             raise SpecError([Problem("cluster.latency_s", self.latency_s, reason, ("0",))])
 
     def start(self, job: Job) -> Crew:

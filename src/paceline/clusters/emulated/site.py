@@ -48,7 +48,9 @@ class Site:
         ]
         warnings = [text for each in links for text in _doubts(each)]
         if self.caps.refused:
-            warnings.append(f"cluster.cpus: nodes may use all cores: {self.caps.refused}")
+            warnings.append(
+                f"cluster.cpus has no effect, nodes may use all cores: {self.caps.refused}"
+            )
         return {"links": links, "warnings": warnings, "is_capped": not self.caps.refused}
 
     def mailbox(self, node: str) -> Mailbox:
@@ -84,8 +86,8 @@ class Site:
 def _doubts(link: Table) -> list[str]:
     """Say which way a link does not carry what was asked for."""
     return [
-        f"{link['node']}'s link {verb} {link[which] / 1e6:,.0f} Mbit/s before the run, "
-        f"{link['asked'] / 1e6:,.0f} were asked for"
+        f"{link['node']}'s link {verb} {link[which] / 1e6:,.0f} Mbit/s before the run; "
+        f"{link['asked'] / 1e6:,.0f} were configured"
         for which, verb in (("sent", "sent"), ("received", "received"))
         if abs(link[which] / link["asked"] - 1) > _TOLERANCE
     ]

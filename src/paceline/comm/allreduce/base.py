@@ -35,7 +35,7 @@ class AllReduce(ABC):
     def reduce(self, values: Tensor, *, mean: bool = False) -> None:
         """Replace `values` by their sum over all ranks, or by their mean."""
         if values.dim() != 1 or not values.is_contiguous():
-            raise ValueError(f"a vector without gaps is wanted, not shape {tuple(values.shape)}")
+            raise ValueError(f"expected a contiguous vector, not shape {tuple(values.shape)}")
         if self.num_ranks > 1 and values.numel():
             self._reduce(values, self.num_ranks if mean else 1)
 

@@ -60,6 +60,6 @@ class SmallRing:
 def different_tensors(message: Message, shape: tuple[int, ...], dtype: str) -> ValueError:
     """The error of a rank that got what it did not expect."""
     return ValueError(
-        f"ranks reduce different tensors: {message.shape} of {message.dtype} came, "
-        f"{shape} of {dtype} is wanted"
+        f"ranks reduce different tensors: {message.shape} of {message.dtype} arrived, "
+        f"expected {shape} of {dtype}"
     )

@@ -58,7 +58,7 @@ class Rates(Description):
 
     def problems(self) -> Iterator[Problem]:
         if (self.rows_per_s is None) == (not self.layers):
-            reason = "give rows_per_s or layers, and not both"
+            reason = "give either rows_per_s or layers"
             yield Problem("rows_per_s", self.rows_per_s, reason)
 
     def layer_times(
@@ -135,7 +135,7 @@ def device_rates(device: str) -> DeviceRates:
     try:
         table = untrusted.read_toml(path, _MOST_BYTES, follow=True)
     except (OSError, ValueError) as error:
-        reason = f"no such file of rates, or not one: {error}"
+        reason = f"not a readable rates file: {error}"
         raise SpecError([Problem("device", device, reason, choices())]) from error
     read = build(DeviceRates, table, device)
     odd = {key: value for key, value in read.workloads.items() if not isinstance(value, Mapping)}
