@@ -112,7 +112,7 @@ def large_exchange_s(transport: str) -> float:
 
 
 def sparse_rows_per_s(features: int) -> float:
-    """Rows a second of three asynchronous workers, 39 nonzeros a row, batch 100."""
+    """Rows per second of three asynchronous workers, 39 nonzeros a row, batch 100."""
     workload = Synthetic(features=features, nonzeros=39, rows=30_000)
     result = run(PsAsync(), "shared", workload=workload, num_workers=3, batch=100, worker_steps=800)
     assert result.samples_per_s is not None

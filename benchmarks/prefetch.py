@@ -2,9 +2,9 @@
 
     python benchmarks/prefetch.py [--repetitions 5]
 
-Rows a second of a sparse logistic regression by messages on loopback, with `prefetch` over without,
-in turn. One worker and one server have a core each on two; more workers than cores have nothing to
-gain, because somebody else computes while one waits.
+Rows per second of a sparse logistic regression by messages on loopback, with `prefetch` over those
+without, in turn. One worker and one server have a core each on two; more workers than cores have
+nothing to gain, because somebody else computes while one waits.
 """
 
 from __future__ import annotations

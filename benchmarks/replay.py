@@ -2,10 +2,10 @@
 
     python benchmarks/replay.py [--repetitions 3] [--only rates|calibrated|dilation]
 
-Images a second of each network alone over what was published for a K80; rows a second of LeNet,
+Images per second of each network alone over what was published for a K80; rows per second of LeNet,
 replayed as `paceline calibrate` has just measured it, over those of real compute, in turn; virtual
-images a second of a ring of three emulated nodes at dilation 2 and 4 over those at 1, in turn. Ends
-with code 1 if a median is further off than it may be, either way.
+images per second of a ring of three emulated nodes at dilation 2 and 4 over those at 1, in turn.
+Ends with code 1 if a median is further off than it may be, either way.
 """
 
 from __future__ import annotations

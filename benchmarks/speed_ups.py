@@ -10,7 +10,7 @@ Gbit/s of real traffic, and one connection no more than 1: on two cores one does
 two do. A run that says of itself that this host could not keep up is made again, twice as slow, up
 to two times: the last is printed. A run has about `--seconds` real seconds, and four steps at
 least. Measured are the steps between a worker's first row and its last but one: the first step
-opens connections, the last one compares parameters. Printed are images a second, measured over
+opens connections, the last one compares parameters. Printed are images per second, measured over
 predicted, and the speed-up over one worker alone, measured and predicted, and what of the exchange
 computing cannot hide. For `ps-async` the prediction is of workers in step with each other; once
 they have spread they may be quicker, up to the bound printed.

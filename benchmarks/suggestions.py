@@ -97,7 +97,7 @@ def follow(case: Case, repetitions: int, limits: Thresholds) -> bool:
     is_met = abs(expected / got - 1) <= WITHIN
     spread = f"{min(gain.each):.2f} to {max(gain.each):.2f}"
     print(
-        f"{case.suggestion}: {expected:.2f} times the samples a second promised, {got:.2f} got "
+        f"{case.suggestion}: {expected:.2f} times the samples per second promised, {got:.2f} got "
         f"({spread}, n={repetitions}); within {WITHIN:.0%}: {'met' if is_met else 'MISSED'}",
         flush=True,
     )

@@ -195,7 +195,7 @@ class TestTargets:
         [
             ("accuracy<=0.9", "accuracy is better when higher", ("accuracy>=0.9",)),
             ("top5<=0.9", "top5 is better when higher", ("top5>=0.9",)),
-            ("accuracy>=90", "accuracy is a share, from 0 to 1", ()),
+            ("accuracy>=90", "accuracy is a fraction, from 0 to 1", ()),
         ],
     )
     def test_what_cannot_be_meant_is_told(self, target: str, reason: str, choices: tuple[str]):

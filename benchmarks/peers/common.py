@@ -101,7 +101,7 @@ def _loop(step: Callable[[], object], seconds: float) -> int:
 
 
 def growth_of(count: Callable[[], int], options: Options) -> float:
-    """How much a count of updates grows a second, once there is one and all are warm."""
+    """How much a count of updates grows per second, once there is one and all are warm."""
     while not count():
         time.sleep(_LOOK_S)
     time.sleep(options.warm_up_s)

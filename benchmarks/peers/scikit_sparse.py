@@ -1,4 +1,4 @@
-"""scikit-learn's SGDClassifier.partial_fit on converted rows; prints rows a second.
+"""scikit-learn's SGDClassifier.partial_fit on converted rows; prints rows per second.
 
     .venv-peers/bin/python benchmarks/peers/scikit_sparse.py ROWS.u4 NUM_FEATURES CALL_ROWS SECONDS
 

@@ -301,7 +301,7 @@ def _tenths_in_tail(row: Row, num_steps: int) -> int:
 
 
 def _steady_rate(steps: list[Row], train_s: float | None) -> float | None:
-    """Samples a second of all workers, the first tenth of the time left out."""
+    """Samples per second of all workers, the first tenth of the time left out."""
     if not train_s:
         return None
     rate = 0.0

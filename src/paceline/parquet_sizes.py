@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from typing import Any, Final, final
 
 _MAGIC: Final = b"PAR1"
-# Ten rows a second of six workers for four days.
+# Ten rows per second of six workers for four days.
 _MOST_ROWS: Final = 20_000_000
 _MOST_VALUES: Final = 100_000_000
 _MOST_PAGE_BYTES: Final = 1 << 28

@@ -173,7 +173,7 @@ class RunSpec(Description):
     def problems(self) -> Iterator[Problem]:
         given = [each for each in LENGTHS if getattr(self, each) is not None]
         for extra in given[1:]:
-            reason = f"{given[0]} is given too: one says how long"
+            reason = f"{given[0]} is given too: give only one length"
             yield Problem(extra, getattr(self, extra), reason, LENGTHS)
         if self.steps and not self.strategy.counts_steps:
             reason = f"{self.strategy.name} shares no parameters, so it has no global steps"
@@ -198,7 +198,7 @@ class RunSpec(Description):
                 reason = f"{target.metric} is better when {wanted}"
                 yield Problem("target", str(target), reason, (choice,))
             elif target.metric == "accuracy" and not 0 < target.value <= 1:
-                yield Problem("target", str(target), "accuracy is a share, from 0 to 1")
+                yield Problem("target", str(target), "accuracy is a fraction, from 0 to 1")
 
     def _real_problems(self) -> Iterator[Problem]:
         if self.device != rates.REAL:
@@ -211,7 +211,7 @@ class RunSpec(Description):
         """Say what does not go together with compute that only takes its time."""
         for each in ("target_accuracy", "target_loss", "target", "eval_every", "eval_samples"):
             if getattr(self, each) not in {None, ()}:
-                reason = "replayed compute learns nothing: there is no accuracy, and no loss"
+                reason = "replayed compute trains nothing: it has no accuracy and no loss"
                 yield Problem(each, _as_toml(getattr(self, each)), reason)
         try:
             measured = self.rates().fields

@@ -74,7 +74,7 @@ def test_where_both_miss_it_nobody_is_timed():
 def test_who_was_given_up_too_early_is_not_judged_by_it(tmp_path):
     peer = {"seconds": 1.0, "log_loss": None, "setting": "given up"}
     found = measured(lambda: a_turn(peer, Ours(4.0, 0.3)), "scikit-mnist", 1)
-    with pytest.raises(Untestable, match="given up before it could be told"):
+    with pytest.raises(Untestable, match="stopped before it was clear"):
         s6(evidence_of(tmp_path, found))
 
 

@@ -76,7 +76,7 @@ REFUSED = {
     + "num_workers = 2: single has one worker; for more, choose another with --strategy "
     f"(choices: {STRATEGIES.removeprefix('single, ')})",
     "run synthetic --steps 3 --epochs 2": INVALID
-    + "epochs = 2: steps is given too: one says how long "
+    + "epochs = 2: steps is given too: give only one length "
     "(choices: steps, worker_steps, samples, epochs, seconds)",
     "run synthetic --strategy solo --workers 2 --steps 3": INVALID
     + "steps = 3: solo shares no parameters, so it has no global steps "

@@ -81,7 +81,7 @@ class TestFastest:
             *thrice(tmp_path, "ring", 10, accuracy=None, rows=90_000),
             *thrice(tmp_path, "ps-sync", 5, accuracy=None),
         )
-        assert text.startswith("ring is fastest by rows a second: 9,000 rows/s against 6,000")
+        assert text.startswith("ring is fastest by rows per second: 9,000 rows/s against 6,000")
 
     def test_a_difference_within_the_spread_is_a_tie(self, tmp_path):
         runs = [made(tmp_path, "ring", seconds=each) for each in (4.0, 4.2, 4.5)]

@@ -160,7 +160,7 @@ def test_without_links_what_workers_exchanged_is_shown_and_said(tmp_path):
     assert section.text == (
         (
             "There is no network over time: nodes of local have no link. "
-            "What workers exchanged is shown in its place, as they count it."
+            "What workers exchanged is shown instead, as they counted it."
         ),
     )
 

@@ -29,7 +29,7 @@ REPEATED = table_of(
         Column(name="s", label="time", unit="ms", form=".0f", scale=1000, spread="half"),
     ],
 )
-LONG = "Rows a second do not grow with the number of workers beyond four of them. " * 5
+LONG = "Rows per second do not grow with the number of workers beyond four of them. " * 5
 CLAIMS = claims_table(
     [Claim(key="L1", said=LONG, measured="0.33 s", judgement="holds", reason=LONG[:150])],
     ("real compute",),

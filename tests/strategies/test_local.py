@@ -204,4 +204,4 @@ def test_single_refuses_several_workers_and_solo_does_not():
 
 def test_what_was_computed_is_said_in_words():
     assert Single().meaning(1) == "one worker"
-    assert Solo().meaning(3) == "3 workers, each for itself"
+    assert Solo().meaning(3) == "3 independent workers"

@@ -38,13 +38,13 @@ class TestLossCurves:
             judged.measured
         )
         assert judged.reason == (
-            "asked for: medians within 10 %; a tie: the ranges of repetitions overlap"
+            "criterion: medians within 10 %; a tie: the ranges of repetitions overlap"
         )
 
     def test_medians_further_apart_are_not_alike(self, full):
         judged = a2(with_losses(full, {2: (1.0, 1.0, 1.0), 3: (1.01, 1.2, 1.3)}))
         assert judged.judgement == "does not hold here"
-        assert judged.reason == "asked for: medians within 10 %"
+        assert judged.reason == "criterion: medians within 10 %"
 
     def test_the_table_has_medians_their_spread_and_how_many(self, full):
         table = summary(with_losses(full, LOSSES))

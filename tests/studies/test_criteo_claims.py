@@ -59,7 +59,7 @@ class TestS5:
         profiled(whole, "resources", ("index_add_", [393], sparse_ms), ("index_select", [393], 0.4))
         judged = s5(whole)
         assert judged.judgement == judgement
-        assert f"dense: backward product {dense_ms:.3f} ms a step, then add_ 12.000 ms" in (
+        assert f"dense: backward product {dense_ms:.3f} ms per step, then add_ 12.000 ms" in (
             judged.measured
         )
 
@@ -245,7 +245,7 @@ def test_accuracies_stand_beside_the_share_of_the_larger_class(whole):
     known = changed(whole, change)
     assert batch_times(known).frame["larger"].unique().to_list() == [0.744]
     for told in (s4(known).measured, accuracy_condition(known)):
-        assert "; the larger class alone is 74.40 %" in told
+        assert "; predicting the majority class alone gives 74.40 %" in told
 
 
 @pytest.mark.parametrize(

@@ -23,7 +23,7 @@ LINK = "[cluster]\nname = 'emulated'\nlink = {}e9\n"
 
 @pytest.fixture
 def evidence_of(tmp_path):
-    """Make evidence of (group, strategy, workers, rows a second, models that a worker sends).
+    """Make evidence of (group, strategy, workers, rows per second, models that a worker sends).
 
     In the group `links` Gbit stand in the place of the strategy, which is ring.
     """
@@ -103,7 +103,7 @@ def test_r3_holds_where_networks_that_compute_longer_send_fewer_packets_a_second
 ):
     judged = ring_claims.r3(counted(tmp_path, resnet_per_s))
     assert judged.judgement == judgement
-    assert "least computing a byte first: AlexNet 100,000" in judged.measured
+    assert "least computing per byte first: AlexNet 100,000" in judged.measured
     assert told in judged.reason
 
 

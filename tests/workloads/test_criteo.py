@@ -167,7 +167,7 @@ def test_broken_files_are_told_before_anything_starts(files, tmp_path):
     told = {
         empty: r"empty\.tsv: empty",
         cut: r"cut\.gz: cut short: the gzip stream breaks off after line \d+",
-        wrong: r"wrong\.tfrecord, record 1: its check sum is wrong",
+        wrong: r"wrong\.tfrecord, record 1: its checksum is wrong",
         tmp_path / "absent.tsv": r"absent\.tsv: no such file",
     }
     for path, message in told.items():

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
 
 _IN_WORDS: Final[dict[str, tuple[str, Callable[[str, float], str]]]] = {
-    "larger_class": ("the larger class alone", lambda _, share: percent(share)),
-    "top5": ("among the first five", lambda _, share: percent(share)),
+    "larger_class": ("majority class alone", lambda _, share: percent(share)),
+    "top5": ("top-5 accuracy", lambda _, share: percent(share)),
     "auc": ("AUC", written),
 }
 """Metrics of our own workloads, as they are said."""

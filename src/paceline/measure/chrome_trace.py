@@ -1,6 +1,6 @@
 """A run as a Chrome trace: every seat on one clock, for Perfetto or chrome://tracing.
 
-Workers write about ten rows a second, so a slice is a row: how much of that tenth of a second went
+Workers write about ten rows per second, so a slice is a row: how much of that tenth went
 into each phase, not each single step. Where a seat was profiled, its operators follow exactly.
 """
 

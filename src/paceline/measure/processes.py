@@ -1,6 +1,6 @@
 """What a set of process trees uses, read cheaply from /proc while they run.
 
-One sample of six torch processes takes about 0.5 ms on the reference machine: ten samples a
+One sample of six torch processes takes about 0.5 ms on the reference machine: ten samples per
 second cost less than one percent of a core.
 
 Memory is anonymous memory of each process plus every memfd they hold, each memfd counted once.

@@ -1,4 +1,4 @@
-"""A worker's own records: about ten rows a second, however many steps that is."""
+"""A worker's own records: about ten rows per second, however many steps that is."""
 
 from __future__ import annotations
 

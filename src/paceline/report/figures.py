@@ -110,13 +110,14 @@ class Gallery:
         )
 
     def speed(self) -> Figure | None:
-        """Steps a second over time."""
+        """Steps per second over time."""
         steps = Column(name="steps_per_s", label="steps/s", form=",.0f")
         rows = Column(name="samples_per_s", label="rows/s", form=",.0f")
         return self._figure(
             name="steps-per-second",
-            title="Steps a second over time",
-            caption="Updates of the shared parameters a second; where nothing is shared, steps of "
+            title="Steps per second over time",
+            caption="Updates of the shared parameters per second; without shared "
+            "parameters, steps of "
             "all workers.",
             frame=self._joined(partial(curves.rate, most_points=self.most_points)),
             columns=(SIDE, TIME, steps, rows),
@@ -124,7 +125,7 @@ class Gallery:
         )
 
     def speed_up(self) -> Figure | None:
-        """Rows a second against one worker."""
+        """Rows per second against one worker."""
         rows = [{"side": side.label} | spread_of(speed_up(side, self.sides)) for side in self.sides]
         if sum(row["value"] is not None for row in rows) < 2:
             return None
@@ -133,7 +134,7 @@ class Gallery:
             Column(name="value", label="speed-up", unit="times", form=".2f"),
             name="speed-up",
             title="Speed-up",
-            caption="Rows a second against one worker of the same workload and device, which the "
+            caption="Rows per second against one worker of the same workload and device, which the "
             "dashed line marks.",
             rule=1.0,
         )
@@ -155,12 +156,12 @@ class Gallery:
     def _times(self, group: Group, name: str, of: str = "") -> Figure | None:
         stick = group.stick
         is_rate = stick.kind == "rate"
-        label, form = ("rows a second", ",.0f") if is_rate else ("training time", ".2f")
+        label, form = ("rows per second", ",.0f") if is_rate else ("training time", ".2f")
         return self._bars(
             [{"side": side.label} | spread_of(stick.measure(side)) for side in group.sides],
             Column(name="value", label=label, unit=stick.unit, form=form),
             name=name,
-            title=f"{'Rows a second' if is_rate else f'Time {stick.words}'}{of}",
+            title=f"{'Rows per second' if is_rate else f'Time {stick.words}'}{of}",
             caption="Medians; the thin line is the spread over repetitions.",
             labels=labels_of([run for side in group.sides for run in side.runs]),
         )
@@ -210,7 +211,7 @@ class Gallery:
         if not (known[value.name] > 0).any():
             return None
         panels = "node" if known["node"].n_unique() > 1 else None
-        each = " One panel a node." if panels else ""
+        each = " One panel per node." if panels else ""
         return self._figure(
             name=name,
             title=title,
@@ -233,7 +234,7 @@ class Gallery:
         return self._figure(
             name="exchanged",
             title="Exchanged, sent and received",
-            caption="Values of all workers, as they count them, through shared memory too.",
+            caption="Values of all workers, as they counted them, including through shared memory.",
             frame=frame.with_columns(total.alias(both.name)),
             columns=(SIDE, TIME, both, sent, received),
             draw=partial(drawing.lines, x=TIME, y=both, zero=True),
@@ -241,9 +242,9 @@ class Gallery:
 
     def staleness(self) -> Figure | None:
         """How many updates had which staleness."""
-        value = Column(name="staleness", label="updates made by others meanwhile", form="d")
+        value = Column(name="staleness", label="staleness (updates by other workers)", form="d")
         count = Column(name="count", label="updates", form=",")
-        share = Column(name="share", label="part of all updates", unit="%", form=".2f", scale=100)
+        share = Column(name="share", label="share of all updates", unit="%", form=".2f", scale=100)
         rows = [row for side in self.sides for row in _staleness_rows(side)]
         columns = (SIDE, value, count, share)
         return self._figure(
@@ -265,8 +266,8 @@ class Gallery:
         return self._figure(
             name="step-parts",
             title="Where a step's time goes",
-            caption="The mean step of all workers. What was computed while gradients were on their "
-            "way counts as computing.",
+            caption="The mean step of all workers. Computing that overlaps with sending gradients "
+            "counts as computing.",
             frame=table_of("step-parts", "", rows, columns).frame,
             columns=columns,
             draw=partial(drawing.stacked, value=value, part="part", parts=colours),

@@ -92,4 +92,4 @@ def yardstick(sides: Sequence[Side]) -> Yardstick:
     rows = [run.result.samples for run in runs]
     if rows and max(rows) <= (1 + _SAME) * min(rows):
         return Yardstick(kind="rows", words=f"through {max(rows):,} rows", missed=missed)
-    return Yardstick(kind="rate", words="by rows a second", missed=missed)
+    return Yardstick(kind="rate", words="by rows per second", missed=missed)

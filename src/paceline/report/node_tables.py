@@ -64,10 +64,7 @@ def nodes(sides: Sequence[Side], labels: tuple[str, ...] = ()) -> Table | None:
     return _table("nodes", "By node", rows, columns, note=note, labels=labels)
 
 
-_HANDED_OVER = (
-    "Without links, bytes are counted by those who send, as if what they hand over within a node "
-    "travelled."
-)
+_HANDED_OVER = "Without links, senders count bytes, including those exchanged within a node."
 
 
 def traffic(sides: Sequence[Side], labels: tuple[str, ...] = ()) -> Table | None:
@@ -125,8 +122,8 @@ def pairs(sides: Sequence[Side], labels: tuple[str, ...] = ()) -> Table | None:
 
 
 _BY_SENDERS = (
-    "Values as those who sent them counted them, a server's answers to evaluations included. A "
-    "step is one of every worker."
+    "Values as counted by their senders, including a server's answers to evaluations. A step "
+    "is one step of every worker."
 )
 
 

@@ -204,7 +204,7 @@ def _words(side: Side, reason: Reason, group: Group) -> tuple[str, str]:
         why = "others moved more rows per second than their number of workers allows by its rate"
         return why, remedies.IMPOSSIBLE
     if reason == "one-run":
-        return "of one run the spread is unknown", remedies.REPEAT
+        return "the spread of one run is unknown", remedies.REPEAT
     return f"it did not get {group.stick.words}", remedies.longer(runs, 2.0)
 
 

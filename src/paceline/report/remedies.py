@@ -10,7 +10,7 @@ from paceline.stored import StoredRun
 
 REPEAT: Final = "repeat each side (--repeat 3)"
 IMPOSSIBLE: Final = (
-    "find out what held one worker up (paceline explain on its run), then train longer or on a "
+    "find out what slowed one worker (paceline explain on its run), then train longer or on a "
     "quieter machine"
 )
 _LENGTHS: Final = ("epochs", "steps", "worker_steps", "samples", "seconds")

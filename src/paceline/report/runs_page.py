@@ -37,7 +37,7 @@ def page_of(
         _section("Speed", (), gallery.speed(), gallery.speed_up(), *gallery.times()),
         _nodes(sides, gallery),
         _section("Where the time goes", (), gallery.staleness(), gallery.parts()),
-        _section("What held each side back", (), tables.verdicts(sides)),
+        _section("What limited each side", (), tables.verdicts(sides)),
         _section("Warnings", _warnings(sides)),
         _background(sides),
     )
@@ -64,7 +64,7 @@ def _nodes(sides: Sequence[Side], gallery: Gallery) -> Section:
         clusters = joined(sorted({short(side.shown.result.cluster) for side in sides}))
         exchanged = gallery.exchanged()
         figures += [exchanged] if exchanged else []
-        instead = " What workers exchanged is shown in its place, as they count it."
+        instead = " What workers exchanged is shown instead, as they counted it."
         nodes = (node for side in sides for run in side.runs for node in run.result.nodes)
         why = (
             "nothing was sent, or too little time for samples"
@@ -114,7 +114,7 @@ def _warnings(sides: Sequence[Side]) -> list[str]:
             stolen_s, train_s = run.result.steal_s or 0.0, run.result.train_s or 0.0
             if stolen_s > 0.1 * train_s > 0:
                 told.append(
-                    f"{side.label}: the machine's host took {stolen_s:.1f} s of processor time "
-                    f"away during {train_s:.1f} s of training."
+                    f"{side.label}: the hypervisor took {stolen_s:.1f} s of CPU "
+                    f"time during {train_s:.1f} s of training."
                 )
     return list(dict.fromkeys(told))

@@ -149,7 +149,7 @@ def _differs(key: str, values: Sequence[object]) -> bool:
 def are_comparable(side: Side, other: Side) -> bool:
     """Whether both train the same model on the same rows, on the same kind of device.
 
-    Seconds and rows a second of others are no measure of each other.
+    Seconds and rows per second of others are no measure of each other.
     """
     ours, theirs = side.shown, other.shown
     if _device(ours) != _device(theirs) or ours.result.workload != theirs.result.workload:

@@ -49,7 +49,7 @@ def comparison(
 
 _NOTE = (
     "Medians of the finished runs; ± is half the range from the lowest to the highest of them. "
-    "Speed-up is rows a second against one worker of the same workload and device. Busiest node: "
+    "Speed-up is rows per second against one worker of the same workload and device. Busiest node: "
     "bytes sent and received by the node, or else the seat, with the most. A dash: not known."
 )
 _RATES = (
@@ -145,7 +145,7 @@ def _runs(side: Side) -> str:
 
 
 def steps_per_s(run: StoredRun) -> float | None:
-    """Global steps a second; where nothing is shared, those of all workers."""
+    """Global steps per second; where nothing is shared, those of all workers."""
     result = run.result
     return result.worker_steps_per_s if result.global_steps is None else result.steps_per_s
 
@@ -261,7 +261,7 @@ def settings(sides: Sequence[Side]) -> Table | None:
     ]
     columns = [SIDE]
     columns += [Column(name=key, label=key) for key in keys if key != "strategy.name"]
-    return table_of("settings", "In what the runs differ", rows, columns)
+    return table_of("settings", "How the runs differ", rows, columns)
 
 
 def _setting(value: object) -> str:

@@ -75,7 +75,7 @@ class Solo(Strategy):
         return False
 
     def meaning(self, num_workers: int) -> str:
-        return f"{num_workers} workers, each for itself"
+        return f"{num_workers} independent workers"
 
     def join(self, place: Place) -> Member:
         return _Alone(place, shared=False)

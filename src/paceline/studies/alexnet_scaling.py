@@ -16,7 +16,7 @@ from paceline.studies.measures import known, median, node, node_bytes, of, sprea
 
 STRATEGIES: Final = ("ps-sync", "ps-async")
 WORKERS: Final = Column(name="num_workers", label="machines", form="d")
-RATE: Final = Column(name="samples_per_s", label="images a second", form=",.1f")
+RATE: Final = Column(name="samples_per_s", label="images per second", form=",.1f")
 DEVICE: Final = "device-busy"
 _EXCHANGING: Final = (
     "Replayed compute takes time and hardly any CPU: what is left is exchanging. See figure "
@@ -29,7 +29,7 @@ _TWO_CORES: Final = (
 
 
 def summary(evidence: Evidence) -> Table:
-    """Images a second and loss of every set-up: medians over its seeds."""
+    """Images per second and loss of every set-up: medians over its seeds."""
     rows, shown = [], []
     for group, strategy, count in itertools.product(("real", "replayed"), STRATEGIES, (2, 3)):
         if runs := evidence.find(group, strategy=strategy, num_workers=count):
@@ -64,12 +64,12 @@ def loss(evidence: Evidence) -> Figure:
 
 
 def rate(evidence: Evidence) -> Figure:
-    """Images a second per cluster size."""
+    """Images per second per cluster size."""
     group = _judging(evidence)
     series = {each: {"strategy": each} for each in STRATEGIES}
     return charts.over_tag(
         "images-per-second",
-        f"Images a second by cluster size, {group} compute (Liu et al.)",
+        f"Images per second by cluster size, {group} compute (Liu et al.)",
         evidence,
         group,
         x=WORKERS,
@@ -114,7 +114,7 @@ def a1(evidence: Evidence) -> Judged:
     if group == "real":
         return Judged(measured=measured, judgement="cannot be tested here", reason=_TWO_CORES)
     reason = "the server's link carries every worker's model: from there on machines add nothing"
-    reason += "; asked for: 1.3 to 1.7 times"
+    reason += "; criterion: 1.3 to 1.7 times"
     return judged(all(1.3 <= each <= 1.7 for each in ratios), measured, reason)
 
 
@@ -126,7 +126,7 @@ def a2(evidence: Evidence) -> Judged:
         f"ps-sync, after {place:,.0f} images the loss is {spread(two, '.3f')} with two, "
         f"{spread(three, '.3f')} with three"
     )
-    reason = "asked for: medians within 10 %"
+    reason = "criterion: medians within 10 %"
     apart = tie(two, three)
     holds = abs(median(three) / median(two) - 1) < 0.1
     return judged(holds, measured, f"{reason}; {apart}" if apart else reason)
@@ -139,7 +139,7 @@ def a3(evidence: Evidence) -> Judged:
         second = _change(evidence, strategy, 1, _traffic)
         holds.append(first > 1.1 and abs(second - 1) < 0.15)
         texts.append(f"{strategy}: node 0 {first:.2f} times a step, node 1 {second:.2f} times")
-    reason = "asked for: more than 1.1 times on node 0, within 15 % on node 1"
+    reason = "criterion: more than 1.1 times on node 0, within 15 % on node 1"
     measured = f"from two to three machines, {'; '.join(texts)}"
     return judged(all(holds), measured, f"{reason}; {_n(evidence)}")
 
@@ -155,7 +155,7 @@ def a4(evidence: Evidence) -> Judged:
             f"{_device_change(evidence, strategy)}"
         )
     measured = f"from two to three machines, {'; '.join(texts)}"
-    reason = f"asked for: memory and CPU within 10 %; {_n(evidence)}"
+    reason = f"criterion: memory and CPU within 10 %; {_n(evidence)}"
     if _judging(evidence) == "replayed":
         reason += "; replayed compute takes hardly any CPU: that of exchanging is compared"
     return judged(all(holds), measured, reason)

@@ -92,7 +92,7 @@ def _contradictions(study: Study, evidence: Evidence) -> list[Section]:
         try:
             said.append(f"{keys}: {tell(evidence)}")
         except _NOT_TOLD as error:
-            said.append(f"{keys}: cannot be told here: {error}.")
+            said.append(f"{keys}: cannot be decided here: {error}.")
     title = "Where the reports contradict each other"
     return [Section(title=title, text=tuple(said))] if said else []
 
@@ -155,7 +155,7 @@ def _conclusion(claims: list[Claim], evidence: Evidence) -> list[str]:
     if limited:
         said.append(
             f"This machine could not keep up in {limited} of {len(evidence.all_runs)} runs: their "
-            "times, and what is claimed of times, are its own."
+            "times, and claims about times, describe this machine only."
         )
     failed = [f"{name}: {reason}" for name, reason in evidence.missing.items()]
     if failed:
@@ -170,7 +170,7 @@ def _so_far(evidence: Evidence) -> list[str]:
     if there >= evidence.num_planned:
         return []
     told = f"The study is not finished: {there} of {evidence.num_planned} runs so far."
-    return [f"{told} All below is of these; the command that began it goes on with the others."]
+    return [f"{told} Everything below is from these; the same command continues with the others."]
 
 
 def _runs(evidence: Evidence) -> Listing:

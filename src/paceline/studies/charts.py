@@ -77,7 +77,7 @@ def loss(
 
 
 def rate(name: str, title: str, runs: Runs) -> Figure:
-    """Draw global steps a second over steps."""
+    """Draw global steps per second over steps."""
     frames = [
         curves.rate(run)
         .with_columns(elapsed_s=col("time_s").diff().fill_null(col("time_s")))
@@ -85,7 +85,7 @@ def rate(name: str, title: str, runs: Runs) -> Figure:
         .with_columns(polars.lit(label).alias("run"))
         for label, run in runs.items()
     ]
-    y = Column(name="steps_per_s", label="global steps a second", form=",.0f")
+    y = Column(name="steps_per_s", label="global steps per second", form=",.0f")
     by = strategies(runs)
     return figure(
         name,

@@ -60,7 +60,7 @@ def s2(evidence: Evidence) -> Judged:
     if is_generated(runs[SYNC][0]):
         return Judged(measured=measured, judgement="cannot be tested here", reason=GENERATED)
     holds = all(72 <= median(found) <= 75 for found in right.values())
-    return judged(holds, measured, "asked for: the medians of both within 72 to 75 %")
+    return judged(holds, measured, "criterion: the medians of both within 72 to 75 %")
 
 
 def s3(evidence: Evidence) -> Judged:
@@ -78,7 +78,7 @@ def s3(evidence: Evidence) -> Judged:
     with_rows, why_tie = above([rates["rows", ASYNC]], [rates["rows", SYNC]])
     dense = rates["dense model", SYNC] > 10 * rates["rows", SYNC]
     reason = (
-        "asked for: async moves more than sync where rows move (Jin et al.), and sync ten times as "
+        "criterion: async moves more than sync where rows move (Jin et al.), and sync ten times as "
         "much "
         "where the dense model does (the untitled report); n=1"
     )
@@ -122,7 +122,7 @@ def s4(evidence: Evidence) -> Judged:
             f"accuracy from {min(right):.1f} to {max(right):.1f} % over all batches"
             f"{_beside_larger(runs)}"
         )
-    reason = "asked for: at least 1.8 times faster by batch 100, no other batch much faster"
+    reason = "criterion: at least 1.8 times faster by batch 100, no other batch much faster"
     if is_generated(runs[0]):
         return judged(all(holds), "; ".join(texts), f"{reason}; accuracy not: {GENERATED}")
     holds += [70 <= each <= 75 for each in right]
@@ -136,7 +136,7 @@ def s5(evidence: Evidence) -> Judged:
     if not dense.is_seen:
         raise Untestable("no backward product is in the profile of the dense model")
     measured = f"dense: {dense.text}; with rows: {sparse.text}"
-    reason = "asked for: the largest operator of a step where the gradient is dense, and only there"
+    reason = "criterion: the largest operator of a step where the gradient is dense, and only there"
     if not sparse.is_seen:
         reason += "; the profile with rows does not show it: all that a step computes counts"
     if dense.is_largest and sparse.is_largest is None:
@@ -171,7 +171,7 @@ def s8(evidence: Evidence) -> Judged:
     holds = 0.7 * step.at_once_s < step.step_s < 2.5 * step.at_once_s
     arithmetic = (
         f"the arithmetic {'holds' if holds else 'does not hold'} here: {step.num_workers} workers' "
-        f"models at 350 MB/s take {step.at_once_s:.2f} s both ways at once; asked for: a step of "
+        f"models at 350 MB/s take {step.at_once_s:.2f} s both ways at once; criterion: a step of "
         "0.7 to 2.5 times that"
     )
     return judged(holds and step.said_reading is not None, measured, f"{arithmetic}; {published}")
@@ -222,8 +222,9 @@ def accuracy_condition(evidence: Evidence) -> str:
         f"{spread(right[ASYNC], '.2f', '%')} against {spread(right[SYNC], '.2f', '%')}"
         f"{f', {why_tie}' if why_tie else ''}{_beside_larger([*runs[SYNC], *runs[ASYNC]])}. "
         "Async's mean staleness was "
-        f"{median(stale) if stale else 0.0:.1f} updates. Two rows of so many features share "
-        "few of them, so a stale weight is seldom one that a gradient touches; how many they share "
+        f"{median(stale) if stale else 0.0:.1f} updates. Two rows share few of that "
+        "many features, so a stale weight is seldom one that a gradient touches; how "
+        "many they share "
         "was not varied."
     )
 
@@ -257,7 +258,11 @@ def accuracy(run: StoredRun) -> float | None:
 def _beside_larger(runs: Sequence[StoredRun]) -> str:
     """Write the share of the larger class beside accuracies; nothing where it is not known."""
     shares = of(runs, larger_class)
-    return f"; the larger class alone is {100 * median(shares):.2f} %" if shares else ""
+    return (
+        f"; predicting the majority class alone gives {100 * median(shares):.2f} %"
+        if shares
+        else ""
+    )
 
 
 def _percent(runs: Sequence[StoredRun]) -> list[float]:

@@ -61,7 +61,7 @@ class Gradient:
     def text(self) -> str:
         most = "" if self.is_seen else "at most "
         other = f"{self.largest_other} {self.others.get(self.largest_other, 0.0):.3f} ms"
-        return f"backward product {most}{self.product_ms:.3f} ms a step, then {other}"
+        return f"backward product {most}{self.product_ms:.3f} ms per step, then {other}"
 
 
 def operator_ms(run: StoredRun) -> dict[str, float]:

@@ -30,7 +30,7 @@ MODES: Final = {"sync": "ps-sync", "async": "ps-async"}
 STEPS: Final = Column(name="progress", label="global steps", form=",.0f")
 ERROR: Final = Column(name="error", label="test error", unit="%", form=".2f", scale=100)
 WORKERS: Final = Column(name="num_workers", label="workers", form="d")
-RATE: Final = Column(name="samples_per_s", label="rows a second", form=",.0f")
+RATE: Final = Column(name="samples_per_s", label="rows per second", form=",.0f")
 BATCH: Final = Column(name="batch", label="batch", form="d")
 _GENERATED: Final = "Rows here are generated, of the same shape, with a planted model."
 
@@ -98,7 +98,7 @@ def time_and_accuracy(evidence: Evidence) -> Table:
             ]
         ),
         medians.SEEDS,
-        Column(name="larger", label="the larger class", **percent),  # type: ignore[arg-type]
+        Column(name="larger", label="majority class", **percent),  # type: ignore[arg-type]
         Column(
             name="said_s",
             label="Jin et al.: with evaluations, 50,000 steps",
@@ -176,7 +176,7 @@ def batch_times(evidence: Evidence) -> Table:
                 published=True,
             ),
         ]
-    columns.append(Column(name="larger", label="the larger class", unit="%", form=".1f", scale=100))
+    columns.append(Column(name="larger", label="majority class", unit="%", form=".1f", scale=100))
     trained = f"{shown[0].result.samples:,}" if shown else "the same"
     title = f"Seconds for {trained} rows by batch, 2 workers (Jin et al., table 3: 20,000 rows)"
     return charts.side_by_side("table-3", title, rows, columns, note=_origin(shown), runs=shown)
@@ -295,11 +295,11 @@ def used(name: str, what: str, measure: str, evidence: Evidence) -> Figure:
 
 
 def scaling(evidence: Evidence) -> Figure:
-    """Rows a second over workers."""
+    """Rows per second over workers."""
     series = {mode: {"strategy": each} for mode, each in MODES.items()}
     return charts.over_tag(
         "workers",
-        "Rows a second over workers, batch 100 (Jin et al.: speed-ups scale poorly)",
+        "Rows per second over workers, batch 100 (Jin et al.: speed-ups scale poorly)",
         evidence,
         "workers",
         x=WORKERS,

@@ -29,7 +29,7 @@ TABLE_3: Final = {
     512: ("79, 79", "1195, 894"),
     1024: ("83, 83", "1203, 948"),
 }
-BATCH: Final = Column(name="batch", label="batch of a worker", form="d")
+BATCH: Final = Column(name="batch", label="batch per worker", form="d")
 WORKERS: Final = Column(name="num_workers", label="nodes", form="d")
 TIME: Final = Column(name="train_s", label="training time", unit="s", form=".1f")
 ACCURACY: Final = Column(name="accuracy", label="test accuracy", unit="%", form=".2f", scale=100)
@@ -194,7 +194,7 @@ def n1(evidence: Evidence) -> Judged:
         f"half-way the loss is {spread(losses[0])} on one node, {spread(losses[1])} on three, "
         f"{spread(losses[2])} on three with the learning rate times 3"
     )
-    return judged(holds, measured, tie or "asked for: the gap more than halved")
+    return judged(holds, measured, tie or "criterion: the gap more than halved")
 
 
 def n2(evidence: Evidence) -> Judged:
@@ -275,7 +275,7 @@ def n5(evidence: Evidence) -> Judged:
     ]
     is_steady = 0.5 < median(rates[1]) / median(rates[0]) < 2
     holds = [median(totals[1]) < median(totals[0]), is_steady]
-    reasons = ["asked for: a rate of half to twice, and bytes within 5 %"]
+    reasons = ["criterion: a rate of half to twice, and bytes within 5 %"]
     reasons += [] if is_steady else ["a larger batch computes longer between exchanges"]
     try:
         of_nodes = _of_nodes(ends[0], evidence.find("batch", strategy="ring"))
@@ -284,7 +284,7 @@ def n5(evidence: Evidence) -> Judged:
         reasons += [of_nodes.reason] if of_nodes.reason else []
     except Untestable:
         parts.append(
-            "whether node 0 sends what it receives, and moves more than others, cannot be told "
+            "whether node 0 sends what it receives, and moves more than others, cannot be measured "
             "where all seats share it"
         )
     return judged(all(holds), "; ".join(parts), "; ".join(reasons))

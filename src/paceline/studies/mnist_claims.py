@@ -38,7 +38,7 @@ def l1(evidence: Evidence) -> Judged:
     accuracies = [100 * each for each in of(runs, lambda run: run.result.test_accuracy)]
     holds = abs(median(losses) - 0.33) <= 0.03 and abs(median(accuracies) - 90.13) <= 1
     measured = f"test loss {spread(losses)}, accuracy {spread(accuracies, '.2f', '%')}"
-    return judged(holds, measured, "asked for: within 0.03 and within 1 % of what was published")
+    return judged(holds, measured, "criterion: within 0.03 and within 1 % of what was published")
 
 
 def l2(evidence: Evidence) -> Judged:
@@ -51,7 +51,7 @@ def l2(evidence: Evidence) -> Judged:
 def l3(evidence: Evidence) -> Judged:
     gaps = of(evidence.need("resources", strategy=ASYNC), measures.finish_spread)
     measured = f"the first ends {100 * median(gaps):.1f} % before the last"
-    return judged(median(gaps) < 0.1, measured, "asked for: less than 10 %")
+    return judged(median(gaps) < 0.1, measured, "criterion: less than 10 %")
 
 
 def l4(evidence: Evidence) -> Judged:
@@ -111,19 +111,19 @@ def l7(evidence: Evidence) -> Judged:
     )
     is_more, tie = above(*peaks)
     holds = is_more and median(peaks[0]) > 1.02 * median(peaks[1])
-    return judged(holds, measured, tie or "asked for: 2 % more")
+    return judged(holds, measured, tie or "criterion: 2 % more")
 
 
 def l8(evidence: Evidence) -> Judged:
     _, text = ratio(evidence, ASYNC, SYNC, traffic)
     holds, tie = above(*sides(evidence, ASYNC, SYNC, traffic))
-    return judged(holds, f"async moves {text} times as many bytes a second as sync", tie)
+    return judged(holds, f"async moves {text} times as many bytes per second as sync", tie)
 
 
 def l9(evidence: Evidence) -> Judged:
     ratios = [_sum_ratio(run) for run in evidence.need("resources")]
     measured = f"node 0's bytes are {spread(ratios, '.3f')} times the others' together"
-    return judged(abs(median(ratios) - 1) <= 0.1, measured, "asked for: within 10 %")
+    return judged(abs(median(ratios) - 1) <= 0.1, measured, "criterion: within 10 %")
 
 
 def l10(evidence: Evidence) -> Judged:
@@ -133,10 +133,10 @@ def l10(evidence: Evidence) -> Judged:
     work, _ = ratio(evidence, ASYNC, SYNC, lambda run: run.result.worker_steps_per_s)
     measured = (
         f"{rates[0]:,.0f} against {rates[1]:,.0f} global steps/s at batch 10: {times:.2f} times; "
-        f"steps of workers a second at batch 75: {work:.2f} times"
+        f"worker steps per second at batch 75: {work:.2f} times"
     )
     reason = "a global step of sync takes the mini-batches of all three workers, one of async one"
-    reason += "; asked for: 2 to 5 times"
+    reason += "; criterion: 2 to 5 times"
     return judged(2 <= times <= 5, measured, reason)
 
 
@@ -163,7 +163,7 @@ def l12(evidence: Evidence) -> Judged:
         )
     shown = ", ".join(f"{what} {spread(found, '.2f')} times" for what, found in ratios.items())
     dips = [median(found) < _DIP for found in ratios.values()]
-    reason = "asked for: at most 0.9 times"
+    reason = "criterion: at most 0.9 times"
     if not all(dips):
         reason += "; an epoch's end is no event here: data is in memory, its order known ahead"
     return judged(all(dips), f"around the ends of epochs, over what is in between: {shown}", reason)
@@ -174,7 +174,7 @@ def l13(evidence: Evidence) -> Judged:
     if not drifts:
         raise Untestable("the runs were too short for samples of memory")
     measured = f"in the second half memory moves by {100 * max(drifts):.1f} % at most"
-    return judged(max(drifts) < 0.05, measured, "asked for: less than 5 %")
+    return judged(max(drifts) < 0.05, measured, "criterion: less than 5 %")
 
 
 def l14(evidence: Evidence) -> Judged:
@@ -189,7 +189,7 @@ def l14(evidence: Evidence) -> Judged:
             parts[-1] += f" ({verdict.sentence})"
     waits_more, tie = above(shares[SYNC], shares[ASYNC])
     holds = min(map(median, shares.values())) > 0.5 and waits_more
-    reason = "exchange is sending, receiving and waiting for others; asked for: more than half"
+    reason = "exchange is sending, receiving and waiting for others; criterion: more than half"
     return judged(holds, "; ".join(parts), f"{reason}; {tie}" if tie else reason)
 
 
@@ -215,7 +215,7 @@ def l15(evidence: Evidence) -> Judged:
             f"{100 * (max(cpus) / min(cpus) - 1):.0f} %, memory by "
             f"{100 * (max(kept) / min(kept) - 1):.0f} %"
         )
-    reason = "asked for: 0.5 to 1 times, less than 1 %, 10 % and 10 %"
+    reason = "criterion: 0.5 to 1 times, less than 1 %, 10 % and 10 %"
     return judged(all(holds), "; ".join(texts), reason)
 
 
@@ -257,7 +257,7 @@ def l19(evidence: Evidence) -> Judged:
     )
     measured = f"workers end {100 * equal:.0f} % apart on equal nodes, {100 * unequal:.0f} % apart"
     measured += " with a quarter of a core on node 2"
-    return judged(unequal > 2 * equal, measured, "asked for: more than twice as far apart")
+    return judged(unequal > 2 * equal, measured, "criterion: more than twice as far apart")
 
 
 def _sum_ratio(run: StoredRun) -> float:

@@ -93,7 +93,7 @@ def rate_condition(evidence: Evidence) -> str:
     steps, _ = ratio(evidence, ASYNC, SYNC, lambda run: run.result.steps_per_s)
     work, _ = ratio(evidence, ASYNC, SYNC, lambda run: run.result.worker_steps_per_s)
     return (
-        f"Counted in global steps async makes {steps:.2f} times as many a second as sync "
+        f"Counted in global steps async makes {steps:.2f} times as many per second as sync "
         f"(Liu et al.), counted in mini-batches {work:.2f} times (Bhat et al.): a global step of "
         "sync is three mini-batches. The two reports count different things and are both right "
         "about them."

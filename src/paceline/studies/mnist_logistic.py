@@ -128,8 +128,8 @@ def loss_over_steps(evidence: Evidence) -> Figure:
 
 
 def steps_per_second(evidence: Evidence) -> Figure:
-    """Global steps a second over steps (Liu et al.)."""
-    title = "Global steps a second, 3 workers, batch 10 (Liu et al.)"
+    """Global steps per second over steps (Liu et al.)."""
+    title = "Global steps per second, 3 workers, batch 10 (Liu et al.)"
     return charts.rate("steps-per-second", title, _at(evidence, 10))
 
 
@@ -152,7 +152,7 @@ def time_over_batch(evidence: Evidence) -> Figure:
         "Time for the same epochs over batch, 3 workers (claim L18)",
         evidence,
         "batch",
-        x=Column(name="batch", label="batch of a worker", form="d"),
+        x=Column(name="batch", label="batch per worker", form="d"),
         y=Column(name="train_s", label="training time", unit="s", form=".2f"),
         measure=lambda run: run.result.train_s,
         series={mode: {"strategy": name} for mode, name in MODES.items()},

@@ -59,7 +59,7 @@ def against(evidence: Evidence, name: str, called: str) -> Against:
         missed=missed,
     )
     if missed and found.reason:
-        raise Untestable(f"given up before it could be told which is faster: {found.text}")
+        raise Untestable(f"stopped before it was clear which is faster: {found.text}")
     return found
 
 

@@ -28,7 +28,7 @@ TABLE_3_1: Final = {
     "resnet152-cifar10": (77.6, 93.8, 11.3),
 }
 WORKERS: Final = Column(name="num_workers", label="workers", form="d")
-RATE: Final = Column(name="images_per_s", label="images a second", form=",.1f")
+RATE: Final = Column(name="images_per_s", label="images per second", form=",.1f")
 SPEED_UP: Final = Column(name="speed_up", label="speed-up over one worker alone", form=".2f")
 _NUM_RING: Final = 3
 
@@ -106,8 +106,8 @@ def expected(evidence: Evidence) -> Table:
 
 
 def rates(name: str, number: str, group: str, evidence: Evidence) -> Figure:
-    """Images a second over workers."""
-    title = f"Images a second over workers, {_kind(group)} (Shi, fig. {number})"
+    """Images per second over workers."""
+    title = f"Images per second over workers, {_kind(group)} (Shi, fig. {number})"
     return _over_workers(name, title, group, RATE, evidence)
 
 

@@ -68,7 +68,7 @@ def r2(evidence: Evidence) -> Judged:
         texts.append(f"{_short(workload)}, a round of steps, by workers: {shown}")
     if not texts:
         raise evidence.lacking("ps", strategy=SYNC)
-    return judged(all(holds), "; ".join(texts), "asked for: bytes a worker within 10 %")
+    return judged(all(holds), "; ".join(texts), "criterion: bytes per worker within 10 %")
 
 
 def r3(evidence: Evidence) -> Judged:
@@ -86,8 +86,8 @@ def r3(evidence: Evidence) -> Judged:
             texts.append(f"{_short(workload)} by workers {', '.join(shown)}")
     if not texts:
         raise evidence.lacking("ring")
-    reason = "2(N-1)/N: 1.00, 1.50, 1.67 for 2, 4, 6, never past 2; asked for: within 5 % of it"
-    measured = f"models a step: {'; '.join(texts)}"
+    reason = "2(N-1)/N: 1.00, 1.50, 1.67 for 2, 4, 6, never past 2; criterion: within 5 % of it"
+    measured = f"models per step: {'; '.join(texts)}"
     try:
         packets = packet_rates(evidence)
     except Untestable as error:

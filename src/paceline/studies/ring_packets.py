@@ -12,7 +12,7 @@ from paceline.studies.measures import above, per_s, spread
 from paceline.studies.ring_arithmetic import NETWORKS, step_of
 
 _ASKED: Final = (
-    "packets: asked for, the longer a network computes for each byte, the fewer a second, each "
+    "packets: criterion, the longer a network computes per byte, the fewer per second, each "
     "network apart from the next"
 )
 
@@ -41,7 +41,9 @@ def packet_rates(evidence: Evidence) -> Judged:
     ties = sum(bool(tie) for _, tie in pairs)
     reason = f"{_ASKED}: so in {sum(holds for holds, _ in pairs)} of {len(pairs)}, a tie in {ties}"
     reason += left_out
-    measured = f"packets a second of each of {most} workers, least computing a byte first: {shown}"
+    measured = (
+        f"packets per second of each of {most} workers, least computing per byte first: {shown}"
+    )
     return judged(all(holds for holds, _ in pairs), measured, reason)
 
 

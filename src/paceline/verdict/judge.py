@@ -50,9 +50,7 @@ def _by_device(view: View, _: Thresholds) -> Verdict | None:
     """A replayed device that could not keep its own pace says so itself."""
     if view.result.compute != "replayed" or not view.result.host_limited:
         return None
-    sentence = (
-        "host-limited: this machine could not keep up with the times that were to be replayed"
-    )
+    sentence = "host-limited: this machine could not keep up with the replayed times"
     evidence = {"host": view.host, "starved": view.starved}
     return Verdict(kind="host-limited", where="host", sentence=sentence, evidence=evidence)
 
@@ -80,7 +78,7 @@ def _one_is_late(view: View, limits: Thresholds) -> Verdict | None:
     if others_wait and excess_s >= limits.excess * -view.excess_s("wait_s"):
         consequence = f"the others wait {_percent(view.others_wait)} of each step for it"
     elif not others_wait and own_s >= limits.slower * others_s and _is_busy(view, limits):
-        consequence = "nobody waits, but it brings fewer updates, and older ones"
+        consequence = "no worker waits, but it makes fewer and staler updates"
     else:
         return None
     evidence = {"others_wait": view.others_wait, "slower": own_s / others_s}
@@ -198,7 +196,7 @@ def _neither(view: View, share: float, evidence: dict[str, float]) -> Verdict:
         return Verdict(kind="exchange", where=None, sentence=sentence, evidence=evidence)
     sentence = (
         f"balanced: workers exchange for {_percent(share)} of each step, but no link and no server "
-        "is full: it is the number of messages, not their size"
+        "is full: the number of messages limits, not their size"
     )
     return Verdict(kind="balanced", where=None, sentence=sentence, evidence=evidence)
 

@@ -117,7 +117,7 @@ def _thread(seat: WorkerTotals | ServerTotals, result: Result) -> Resource:
     train_s = result.train_s or 1.0
     ran = (seat.cpu_s or 0.0) / train_s
     wanted = wanted_share(seat, train_s)
-    held = "" if wanted is None else f"; held up {100 * max(0.0, wanted - ran):.0f} %"
+    held = "" if wanted is None else f"; waited for a core {100 * max(0.0, wanted - ran):.0f} %"
     return Resource(
         kind="thread",
         where=seat.name,
@@ -154,7 +154,7 @@ def _disks(result: Result) -> Iterator[Resource]:
 
 def _host(result: Result) -> Iterator[Resource]:
     for name, busy in sorted(result.disk_busy_percent.items()):
-        text = f"{busy:.0f} % busy, whoever used it"
+        text = f"{busy:.0f} % busy, by all programs"
         yield Resource(
             kind="disk", where="host", label=f"host disk {name}", used=busy / 100, text=text
         )
@@ -165,5 +165,5 @@ def _host(result: Result) -> Iterator[Resource]:
             where="host",
             label="host, all cores",
             used=used,
-            text=f"{100 * used:.0f} %, whoever used them",
+            text=f"{100 * used:.0f} %, by all programs",
         )

@@ -38,7 +38,7 @@ class Suggestion:
     promise: str
     """What would come of it, as the end of a sentence."""
     gain: float
-    """Samples a second with it, over those without."""
+    """Samples per second with it, over those without."""
 
 
 def suggestions(view: View, verdict: Verdict) -> list[Suggestion]:
@@ -142,8 +142,8 @@ def _larger_batch(view: View, _: Verdict) -> Iterator[Suggestion]:
     gain = 2 * step_s / (step_s + busy_s)
     yield Suggestion(
         name="batch",
-        advice=f"take more rows a step: --batch {batch} (the learning rate may have to follow)",
-        promise=f"batch {batch} would bring {gain:.2g} times the samples a second",
+        advice=f"use more rows per step: --batch {batch} (the learning rate may have to follow)",
+        promise=f"batch {batch} would bring {gain:.2g} times the samples per second",
         gain=gain,
     )
 
@@ -179,7 +179,7 @@ def _mend_straggler(view: View, verdict: Verdict) -> Iterator[Suggestion]:
         gain = len(rates) * others / sum(rates)
     yield Suggestion(
         name="straggler",
-        advice=f"mend {verdict.where}, or do without it",
+        advice=f"repair {verdict.where}, or remove it",
         promise=f"with {verdict.where} as quick as the others: {_times(gain)}",
         gain=gain,
     )
@@ -209,7 +209,7 @@ def _more_workers(view: View, _: Verdict) -> Iterator[Suggestion]:
     yield Suggestion(
         name="workers",
         advice=f"use more workers: --workers {twice.num_workers}",
-        promise=f"{twice.num_workers} workers would bring {gain:.2g} times the samples a second",
+        promise=f"{twice.num_workers} workers would bring {gain:.2g} times the samples per second",
         gain=gain,
     )
 
@@ -234,4 +234,4 @@ def _shorter(gain: float) -> str:
 
 
 def _times(gain: float) -> str:
-    return f"{gain:.2g} times the samples a second"
+    return f"{gain:.2g} times the samples per second"

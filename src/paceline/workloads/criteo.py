@@ -64,7 +64,7 @@ class LogisticCriteo(SparseLogisticFiles):
             return Supply(data="generated rows", here="yes" if is_here else "made when needed")
         if self.train is None:
             remedy = "--set workload.train=FILE, or workload.source=generated"
-            return Supply(data="Criteo's rows, a file of yours", remedy=remedy)
+            return Supply(data="Criteo's rows, your own file", remedy=remedy)
         return Supply(
             data=str(self.train), here="yes" if self.train.expanduser().exists() else "no"
         )

@@ -89,7 +89,7 @@ class ImageFolder(ImageWorkload):
 
     def supply(self) -> Supply:
         if self.folder is None:
-            return Supply(data="a folder of yours", remedy="--set workload.folder=FOLDER")
+            return Supply(data="your own folder", remedy="--set workload.folder=FOLDER")
         return Supply(data=str(self.folder), here="yes" if self.folder.is_dir() else "no")
 
     def verify(self) -> None:

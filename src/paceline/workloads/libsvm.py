@@ -39,7 +39,7 @@ class LogisticLibsvm(SparseLogisticFiles):
     def supply(self) -> Supply:
         if self.train is None:
             remedy = "--set workload.train=FILE"
-            return Supply(data="libsvm rows, a file of yours", remedy=remedy)
+            return Supply(data="libsvm rows, your own file", remedy=remedy)
         return Supply(
             data=str(self.train), here="yes" if self.train.expanduser().exists() else "no"
         )

@@ -36,9 +36,7 @@ def chunks_of(part: slice, server: int, values_per_chunk: int) -> list[Chunk]:
     length = max(1, values_per_chunk)
     starts = range(part.start, part.stop, length) or [part.start]
     if len(starts) > MOST_CHUNKS:
-        reason = (
-            f"cuts a server's part into {len(starts):,}; at most {MOST_CHUNKS:,} are told apart"
-        )
+        reason = f"cuts a server's part into {len(starts):,}; the limit is {MOST_CHUNKS:,}"
         raise SpecError([Problem("strategy.chunk_bytes", f"{length} values", reason)])
     return [
         Chunk(server, index, start, min(start + length, part.stop))

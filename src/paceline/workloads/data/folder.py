@@ -42,7 +42,7 @@ def class_names(folder: Path) -> list[str]:
     names = sorted(each.name for each in top.iterdir() if _is_class(each))
     if len(names) < 2:
         found = f"only {names[0]}" if names else "none"
-        raise DataError(f"{top}: at least two folders are needed, one a class; there is {found}")
+        raise DataError(f"{top}: at least two folders are needed, one per class; there is {found}")
     return names
 
 

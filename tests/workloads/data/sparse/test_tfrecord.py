@@ -167,8 +167,8 @@ def test_a_wrong_check_sum_is_told_by_record(tmp_path):
     path = written(tmp_path / "rows", [record] * 3)
     length = len(record) + 16
     found = read(damaged(path, length + 20))
-    assert found.bad == {1: "its check sum is wrong"}
-    with pytest.raises(DataError, match=r"rows, record 3: the check sum of its length is wrong"):
+    assert found.bad == {1: "its checksum is wrong"}
+    with pytest.raises(DataError, match=r"rows, record 3: the checksum of its length is wrong"):
         read(damaged(path, 2 * length + 1))
 
 

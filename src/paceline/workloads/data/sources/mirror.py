@@ -63,7 +63,7 @@ class Mirror:
             download(url, part, limit_bytes, progress)
             if md5_of(part) == md5:
                 return part
-            progress(f"what was kept of {name} does not fit: starting anew", 0, 0)
+            progress(f"the partial download of {name} does not fit: starting again", 0, 0)
             part.unlink()
         download(url, part, limit_bytes, progress)
         if (got := md5_of(part)) != md5:

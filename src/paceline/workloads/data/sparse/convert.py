@@ -68,7 +68,7 @@ def convert(
             progress("already complete", 0, 0)
             return binary.described(out)
         while not _Conversion(files, out, notes).run(progress):
-            progress("rows differ in length: beginning again, in another layout", 0, 0)
+            progress("rows differ in length: starting again with another layout", 0, 0)
             notes.begin_as_vectors()
         return _sealed(source, out, notes)
 

@@ -45,9 +45,9 @@ class Parsed(NamedTuple):
 
 
 def parse(records: Sequence[bytes], num_features: int) -> Parsed:
-    """Read records, each with its check sum behind it."""
+    """Read records, each with its checksum behind it."""
     is_good = are_intact(records)
-    bad = dict.fromkeys(np.flatnonzero(~is_good).tolist(), "its check sum is wrong")
+    bad = dict.fromkeys(np.flatnonzero(~is_good).tolist(), "its checksum is wrong")
     usual, examples = _usual(records, is_good, num_features)
     others: list[tuple[int, float, list[int], list[float]]] = []
     for number in np.flatnonzero(is_good & ~usual).tolist():

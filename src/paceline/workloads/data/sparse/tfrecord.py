@@ -1,4 +1,4 @@
-"""TFRecord files: a length, the check sum of the length, a record, the check sum of the record.
+"""TFRecord files: a length, the checksum of the length, a record, the checksum of the record.
 
 Check sums are CRC-32C, rotated and offset ("masked"), as TensorFlow writes them.
 """
@@ -26,7 +26,7 @@ _BLOCK_BYTES = 1 << 20
 
 
 def masked_crc(content: bytes) -> int:
-    """The check sum that stands behind a length or a record."""
+    """The checksum that stands behind a length or a record."""
     return int(_masked(crc32c(content)))
 
 
@@ -65,7 +65,7 @@ def _record_end(content: mmap.mmap, start: int, path: Path, number: int) -> int:
         raise DataError(f"{where}: cut short: the file ends in its length")
     length, crc = _HEAD.unpack_from(content, start)
     if masked_crc(content[start : start + 8]) != crc:
-        raise DataError(f"{where}: the check sum of its length is wrong")
+        raise DataError(f"{where}: the checksum of its length is wrong")
     stop = start + _HEAD.size + int(length) + _TAIL.size
     if stop > len(content):
         raise DataError(f"{where}: cut short: {stop - len(content):,} bytes are missing")
@@ -74,7 +74,7 @@ def _record_end(content: mmap.mmap, start: int, path: Path, number: int) -> int:
 
 @final
 class TfRecords(RowFile):
-    """Records; what is read has each one's check sum behind it."""
+    """Records; what is read has each one's checksum behind it."""
 
     unit = "record"
 
@@ -89,7 +89,7 @@ class TfRecords(RowFile):
 
 
 def records(content: bytes) -> list[bytes]:
-    """Cut a block into records, each with its check sum behind it."""
+    """Cut a block into records, each with its checksum behind it."""
     found = []
     start = 0
     while start < len(content):
@@ -101,7 +101,7 @@ def records(content: bytes) -> list[bytes]:
 
 
 def are_intact(found: Sequence[bytes]) -> Array:
-    """Whether each record is as its check sum, behind it, says."""
+    """Whether each record is as its checksum, behind it, says."""
     crcs = np.array([crc32c(record[:-CRC_BYTES]) for record in found], np.uint64)
     behind = np.frombuffer(b"".join([record[-CRC_BYTES:] for record in found]), np.uint32)
     right: Array = _masked(crcs) == behind
@@ -109,5 +109,5 @@ def are_intact(found: Sequence[bytes]) -> Array:
 
 
 def _masked(crc: Any) -> Any:
-    """Rotate and offset check sums: one, or an array of 64-bit words."""
+    """Rotate and offset checksums: one, or an array of 64-bit words."""
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
