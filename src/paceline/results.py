@@ -43,8 +43,8 @@ class NodeUsage:
     packets_sent: int | None = None
     packets_received: int | None = None
     network_counted_by: CountedBy | None = None
-    """`qdisc`: by the kernel, at both ends of the node's link. `transports`: by those who send, as
-    if what they hand over within a node travelled."""
+    """`qdisc`: by the kernel, at both ends of the node's link. `transports`: by the senders,
+    including what is exchanged within a node."""
     link_bits_per_s: float | None = None
     """What was asked for, headers included."""
     link_sent_bits_per_s: float | None = None
@@ -107,8 +107,8 @@ class WorkerTotals:
     wait_s: float | None = None
     """How much of `exchange_s` it waited for slower workers, in all."""
     queue_s: float | None = None
-    """How much of it its pushes waited before a server looked at them; None where it cannot be
-    told."""
+    """How much of it its pushes waited before a server looked at them; None where it is not
+    known."""
     apply_s: float | None = None
     """How much of it the worker applied updates itself; None where a server does."""
     hidden_s: float | None = None
@@ -137,7 +137,7 @@ class ServerTotals:
     apply_s: float
     """Time spent averaging gradients and applying updates."""
     queue_s: float | None
-    """Time that pushes waited before the server looked at them; None where it cannot be told."""
+    """Time that pushes waited before the server looked at them; None where it is not known."""
     ready_s: float | None = None
     """As of a worker."""
     most_ready_s: float | None = None

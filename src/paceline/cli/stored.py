@@ -163,7 +163,7 @@ def _evaluated(value: float | None) -> str:
 
 
 def result_of(run: RunDir) -> Result | str | None:
-    """Read a run's result: None while it runs, a message where it cannot be told."""
+    """Read a run's result: None while it runs, a message where it is not known."""
     from paceline import stored
 
     try:

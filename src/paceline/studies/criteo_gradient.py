@@ -53,7 +53,7 @@ class Gradient:
 
     @property
     def is_largest(self) -> bool | None:
-        """Whether no other operator takes as long as the product; None where it cannot be told."""
+        """Whether no other operator takes as long as the product; None where it is not known."""
         is_above = self.product_ms > self.others.get(self.largest_other, 0.0)
         return None if is_above and not self.is_seen else is_above
 

@@ -46,7 +46,7 @@ class Arrival(NamedTuple):
     gradient: Tensor
     """May be used until the chunk is answered, and overwritten."""
     sent_ns: int = 0
-    """When the worker pushed, on the host's monotonic clock; 0 where it cannot be told."""
+    """When the worker pushed, on the host's monotonic clock; 0 where it is not known."""
     rows: Tensor | None = None
     """With the last chunk: the rows of the server's part of the table that the push touches, or,
     where the flags are `ROWS`, whose values are wanted."""
