@@ -46,9 +46,9 @@ class NodeUsage:
     """`qdisc`: by the kernel, at both ends of the node's link. `transports`: by the senders,
     including what is exchanged within a node."""
     link_bits_per_s: float | None = None
-    """What was asked for, headers included."""
+    """The configured rate, headers included."""
     link_sent_bits_per_s: float | None = None
-    """What the link carried before the run, when it was filled to see."""
+    """The rate measured before the run."""
     link_received_bits_per_s: float | None = None
     disk_read_bytes: int | None = None
     disk_written_bytes: int | None = None
@@ -83,23 +83,23 @@ class WorkerTotals:
     compute_s: float | None = None
     exchange_s: float | None = None
     cpu_s: float | None = None
-    """Processor time of the thread that steps; those that help it with arithmetic not counted."""
+    """CPU time of the stepping thread, without the compute threads that help it."""
     ready_s: float | None = None
-    """How long that thread could have run, but had no processor."""
+    """How long that thread was ready to run and waited for a core."""
     most_ready_s: float | None = None
-    """The same of whichever of its threads stood in line longest."""
+    """The same of the thread that waited longest."""
     memory_peak_bytes: int | None = None
     """The most that was resident at once, from its start to the end of training."""
     sent_bytes: int | None = None
     received_bytes: int | None = None
     refused: int | None = None
-    """Steps that came to nothing: its own gradient was not finite, or one of the same update."""
+    """Refused steps: its own gradient was not finite, or one of the same update."""
     refused_because: dict[str, int] = dataclasses.field(default_factory=dict)
     """How many of them for what: NaN, infinite, too large, of another worker."""
     dropped_frames: int | None = None
     """Messages that were not of this run, or damaged, or made no sense; None without messages."""
     rejected_peers: int | None = None
-    """How often somebody was turned away before sending a message; None without messages."""
+    """How many connections were refused before sending a message; None without messages."""
     times_last: int | None = None
     """How many synchronous updates it was the last to arrive at."""
     late_s: float | None = None
@@ -142,7 +142,7 @@ class ServerTotals:
     """As of a worker."""
     most_ready_s: float | None = None
     busy_s: float | None = None
-    """Time that it did not wait for anybody."""
+    """Time that it did not wait."""
     dropped_frames: int | None = None
     """As of a worker."""
     rejected_peers: int | None = None
@@ -192,7 +192,7 @@ class Traffic:
     """What travelled between nodes while training."""
 
     nodes: tuple[NodeTraffic, ...]
-    """Empty where the strategy has no closed form, or nobody counted."""
+    """Empty where the strategy has no closed form, or bytes were not counted."""
     pairs: tuple[PairTraffic, ...]
     """Empty where a library sends by itself, as under `ddp`."""
 
@@ -200,7 +200,7 @@ class Traffic:
 @final
 @dataclass(frozen=True, kw_only=True)
 class Verdict:
-    """What held a run up, and what to try next."""
+    """What limited a run, and what to try next."""
 
     kind: VerdictKind
     where: str | None
@@ -324,7 +324,7 @@ class Result:
     worker_steps: int = 0
     """Mini-batches of all workers together."""
     refused_steps: int = 0
-    """How many of them came to nothing, because a gradient was not finite."""
+    """How many of them were refused, because a gradient was not finite."""
     samples: int = 0
     train_s: float | None = None
     steps_per_s: float | None = None
@@ -349,9 +349,9 @@ class Result:
     joining_s: float | None = None
     """From the first seat that was ready to the last."""
     steal_s: float | None = None
-    """Processor time that the machine's host gave to others meanwhile."""
+    """CPU time that the hypervisor gave to others meanwhile."""
     host_cpu_percent: float | None = None
-    """Of all cores of the machine, while training: whoever used them."""
+    """Of all cores of the machine, while training, by all programs."""
     host_cores: int | None = None
     """How many cores the machine has."""
     disk_busy_percent: dict[str, float] = dataclasses.field(default_factory=dict)
@@ -361,17 +361,17 @@ class Result:
     touched_rows: int | None = None
     """Rows of the model's table that a batch touches, as the last one did; None without table."""
     row_bytes: int | None = None
-    """How long such a row is."""
+    """Bytes of such a row."""
     warnings: tuple[str, ...] = ()
     nodes: tuple[NodeUsage, ...] = ()
     workers: tuple[WorkerTotals, ...] = ()
     servers: tuple[ServerTotals, ...] = ()
     staleness: Staleness | None = None
-    """None where a strategy has none to speak of."""
+    """None where the strategy has no staleness."""
     traffic: Traffic | None = None
     """What travelled between nodes, measured and by theory; None where there is one node."""
     verdict: Verdict | None = None
-    """What held it up; None of a run too short to tell."""
+    """What limited it; None for a run that is too short."""
 
     @property
     def label(self) -> str:

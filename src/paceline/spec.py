@@ -67,7 +67,7 @@ class RunSpec(Description):
     dilation: Annotated[float, Ge(1), AllowInfNan(allow_inf_nan=False)] = 1.0
     """How many times slower a replayed run goes; what is recorded are virtual seconds."""
     stuck_s: Positive = 60.0
-    """How long a worker may say nothing before the run says where in its code it is."""
+    """How long a worker may be silent before the run reports where in its code it is."""
     when_stuck: Literal["wait", "stop"] = "wait"
     """Whether the run then goes on waiting for it, or fails."""
 

@@ -42,7 +42,8 @@ class TestNotRanked:
         assert set(reasons(ranking).values()) == {"host-limited"}
         assert not any(place["ranked"] or place["fastest"] for place in ranking)
         assert first == (
-            "No side can be called fastest to 90 % accuracy: this machine was full, and other "
+            "No side can be called fastest to 90 % accuracy: this machine was fully "
+            "loaded, and other "
             "programs used 51 % of its cores."
         )
         assert any("End the other programs, or use a quieter machine." in each for each in others)
@@ -72,7 +73,7 @@ class TestNotRanked:
         assert reasons(ranking) == {"ring": None, "ps-sync": None, "ps-async": "host-limited"}
         assert [place["place"] for place in ranking] == [1, 2, None]
         assert first.startswith("Of the sides that can be ranked, ring is fastest")
-        assert second.startswith("Not ranked: ps-async, because this machine was full")
+        assert second.startswith("Not ranked: ps-async, because this machine was fully loaded")
 
     def test_one_disturbed_repetition_of_three_is_part_of_the_spread(self, tmp_path):
         disturbed = made(tmp_path, "ring", seconds=9, verdict=OWN)

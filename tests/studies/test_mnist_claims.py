@@ -103,5 +103,5 @@ def test_dips_are_not_judged_by_a_handful_of_samples(tmp_path):
     run = made(tmp_path, SYNC)
     tags = {"strategy": SYNC, "num_workers": 3}
     plan = Planned(name="pair", group="pair", tags=tags, repetition=0, fields={})
-    with pytest.raises(Untestable, match=r"looked at 3\.3 times an epoch at most"):
+    with pytest.raises(Untestable, match=r"sampled at most 3\.3 times per epoch"):
         mnist_claims.l12(Evidence(plans=[plan], runs={"pair": run}))

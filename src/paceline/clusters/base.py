@@ -101,7 +101,7 @@ class Departure:
 @final
 @dataclass(frozen=True, kw_only=True)
 class LinkReport:
-    """What a node's link was asked to carry, and what it did before the run, in bits a second."""
+    """A node's link as configured and as measured before the run, in bits per second."""
 
     node: str
     asked: float

@@ -67,7 +67,7 @@ def _exchange(_: Result, verdict: Verdict) -> str:
 
 
 def _host(_: Result, verdict: Verdict) -> str:
-    return f"this machine was full ({_percent(verdict, 'host')} busy)"
+    return f"this machine was fully loaded ({_percent(verdict, 'host')} busy)"
 
 
 _CLAUSES: Final[dict[str, Callable[[Result, Verdict], str]]] = {

@@ -215,7 +215,7 @@ class Gallery:
         return self._figure(
             name=name,
             title=title,
-            caption=f"Samples taken while training, about twice a second.{each}",
+            caption=f"Samples taken while training, about two per second.{each}",
             frame=known,
             columns=(SIDE, NODE, TIME, value),
             draw=partial(drawing.lines, x=TIME, y=value, panels=panels, zero=True),

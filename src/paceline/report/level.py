@@ -25,7 +25,7 @@ class Yardstick:
     """As in `ring is fastest to 90 % accuracy`."""
     level: Target | None = None
     missed: str = ""
-    """The target that was given, as in `to 95 % accuracy`, where nobody got there."""
+    """The target that was given, as in `to 95 % accuracy`, where no side got there."""
 
     @property
     def less_is_better(self) -> bool:

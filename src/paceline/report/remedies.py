@@ -26,12 +26,12 @@ def limited(runs: Sequence[StoredRun]) -> tuple[str, str]:
     evidence = result.verdict.evidence if result.verdict else {}
     if "other_programs" in evidence:
         share = f"{100 * evidence['other_programs']:.0f} %"
-        why = f"this machine was full{count}, and other programs used {share} of its cores"
+        why = f"this machine was fully loaded{count}, and other programs used {share} of its cores"
         return why, "end the other programs, or use a quieter machine"
     if result.compute == "replayed":
         why = f"this machine could not keep up with the device it replayed{count}"
         return why, f"slow time down (--dilation {2 * result.dilation:g}), or use fewer workers"
-    why = f"this machine was full{count}: workers were ready to run and had no core"
+    why = f"this machine was fully loaded{count}: workers waited for a core"
     return why, _room(full[0])
 
 

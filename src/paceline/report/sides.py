@@ -36,7 +36,7 @@ _MAY_BE_ABSENT: Final = ("steps", "worker_steps", "samples", "epochs", "seconds"
 
 
 FROM_MANY: Final = 5
-"""From so many repetitions on, the lowest and the highest are no part of the range."""
+"""From this many repetitions on, the range leaves out the lowest and the highest."""
 
 
 @final

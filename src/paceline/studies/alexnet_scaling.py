@@ -138,7 +138,7 @@ def a3(evidence: Evidence) -> Judged:
         first = _change(evidence, strategy, 0, _traffic)
         second = _change(evidence, strategy, 1, _traffic)
         holds.append(first > 1.1 and abs(second - 1) < 0.15)
-        texts.append(f"{strategy}: node 0 {first:.2f} times a step, node 1 {second:.2f} times")
+        texts.append(f"{strategy}: node 0 {first:.2f} times per step, node 1 {second:.2f} times")
     reason = "criterion: more than 1.1 times on node 0, within 15 % on node 1"
     measured = f"from two to three machines, {'; '.join(texts)}"
     return judged(all(holds), measured, f"{reason}; {_n(evidence)}")

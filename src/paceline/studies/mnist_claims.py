@@ -158,8 +158,8 @@ def l12(evidence: Evidence) -> Judged:
     if not ratios:
         most = max(measures.samples_per_epoch(run) for run in runs)
         raise Untestable(
-            f"node 0 was looked at {most:.1f} times an epoch at most: for the end of one to be "
-            f"seen it takes {measures.LEAST_SAMPLES}, and {measures.LEAST_ENDS + 1} epochs"
+            f"node 0 was sampled at most {most:.1f} times per epoch: to see the end of one it "
+            f"takes {measures.LEAST_SAMPLES}, and {measures.LEAST_ENDS + 1} epochs"
         )
     shown = ", ".join(f"{what} {spread(found, '.2f')} times" for what, found in ratios.items())
     dips = [median(found) < _DIP for found in ratios.values()]

@@ -15,13 +15,13 @@ class Thresholds:
     """Shares are parts of one."""
 
     dominant: float = 0.5
-    """A part of the slowest worker's step that takes less than this is not what holds it up."""
+    """A part of the slowest worker's step that takes less than this does not limit it."""
     late: float = 0.2
-    """Others that wait for less than this part of a step are not held up by one worker."""
+    """Others that wait for less than this part of a step are not limited by one worker."""
     excess: float = 0.5
     """How much of the others' wait a worker's own loading and computing must explain."""
     slower: float = 1.5
-    """Where nobody waits: how many times the others' time a straggler takes for a step."""
+    """Where no worker waits: how many times the others' time a straggler takes for a step."""
     link_full: float = 0.6
     """A link is what an exchange waits for if it is in use for this part of the exchange."""
     server_busy: float = 0.6
@@ -29,13 +29,13 @@ class Thresholds:
     host_full: float = 0.9
     """A machine whose cores are busier than this is full."""
     starved: float = 0.25
-    """On a full machine: seats that wait for a processor for this part of their time are held up
+    """On a full machine: seats that wait for a core for this part of their time are limited
     by it."""
     other_programs: float = 0.25
-    """On a full machine: programs that are no part of the run and use this part of its cores hold
-    it up."""
+    """On a full machine: programs that are no part of the run and use this part of its cores limit
+    it."""
     least_steps: int = 3
-    """Of fewer steps nothing is said."""
+    """Fewer steps per worker give no verdict."""
 
 
 THRESHOLDS: Final = Thresholds()

@@ -30,7 +30,7 @@ class LogisticCriteo(SparseLogisticFiles):
     source: Literal["files", "generated"] = "files"
     """`generated`: rows of the same shape with a planted model, made once and kept as files."""
     num_features: Annotated[int, Ge(1), Le(_LARGEST)] | None = None
-    """Features are hashed to so many; those of a vocabulary are as many as it has."""
+    """Number of hashed features; with a vocabulary, the number of its features."""
     rows: Count = 1_000_000
     """How many training rows are generated."""
     data_seed: Annotated[int, Ge(0), Le(2**20)] = 0

@@ -39,7 +39,7 @@ class ImageFolder(ImageWorkload):
     image_size: Annotated[int, Ge(32)] = 224
     channels_last: bool = True
     test_share: Annotated[float, Gt(0), Lt(1)] = 0.1
-    """How many of the pictures are kept for tests, where there is no folder for those."""
+    """The fraction of the pictures kept for tests, where there is no test folder."""
     load_threads: Count = 2
 
     @property

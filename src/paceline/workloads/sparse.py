@@ -33,7 +33,7 @@ class SparseLogisticFiles(Workload, ABC):
     test: Path | None = None
     """The same; if left out, the last tenth of the training rows is held back."""
     test_rows: Count = 100_000
-    """At most so many rows are for testing."""
+    """The largest number of test rows."""
     bad_rows: Literal["stop", "skip"] = "stop"
     memory_bytes: Bytes = 32_000_000
     """Files of up to this size together are read into memory; larger ones are streamed."""

@@ -30,16 +30,16 @@ class Emulated(Cluster):
     """Nodes on this machine, each with a network stack and a link of its own."""
 
     nodes: Count | None = None
-    """How many; one a worker, unless given, and one a server where servers have their own.
+    """Number of nodes; unless given, one per worker, and one per server where
 
-    Given alone, on the command line or in a file, it says how many workers there are.
+    servers have their own. Without `num_workers` it is also the number of workers.
     """
     link: Rate = 1e9
-    """What a node's link carries each way: `1gbit`, `100mbit`, or bits a second."""
+    """Bandwidth of a node's link in each direction: `1gbit`, `100mbit`, or bits per second."""
     links: dict[str, Rate] = field(default_factory=dict)
-    """Links that are not as the others, by node: `cluster.links.node2=100mbit`."""
+    """Links that differ from the others, by node: `cluster.links.node2=100mbit`."""
     latency_s: Duration = 0.0
-    """How much later a packet arrives than it could: `5ms`, or seconds."""
+    """Delay of every packet: `5ms`, or seconds."""
     cpus: Positive | dict[str, Positive] | None = None
     """How many cores a node may use, for all or by node: `cluster.cpus.node2=0.25`."""
     encrypt: bool = False

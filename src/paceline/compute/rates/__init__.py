@@ -38,7 +38,7 @@ class Rates(Description):
     """How long a device takes for one workload."""
 
     batch: Count
-    """For how many rows a step the figures are."""
+    """For how many rows per step the figures are."""
     rows_per_s: Positive | None = None
     """Forward, backward and the update together, where that is all that is known."""
     layers: tuple[LayerTime, ...] = ()

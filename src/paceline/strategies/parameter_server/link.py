@@ -28,7 +28,7 @@ PULL: Final = 4
 WAIT: Final = 8
 """Reply: the worker may not start its next step before it is released."""
 RELEASE: Final = 16
-"""Reply: nobody asked; a worker that had to wait may go on."""
+"""Reply that was not asked for: a worker that had to wait may go on."""
 ROWS: Final = 32
 """Push: rows of the table, or their gradients. Alone: their values are wanted."""
 LEAVE: Final = 128
