@@ -26,7 +26,7 @@ GUIDES = sorted(
     ]
 )
 # What is measured or made so many times for each of these: "rows per second", not "rows a second".
-COUNTED = r"(?:(?<!which )rows|steps?|images?|samples?|updates?|packets?|bytes|models?|weights?|multiply-adds)"
+COUNTED = r"(?:(?<!which )rows|steps?|images?|samples?|updates?|packets?|bytes|models?|weights?)"
 EACH = r"(?:second|step|worker|node|row|run|seat|server|class|column|feature|exchange)"
 ONE = r"(?:one|file|folder|panel|sub-folder|monitor|thread|process)"
 PLAIN = {
