@@ -170,7 +170,7 @@ def test_a_write_that_fails_keeps_the_old_file_and_leaves_nothing_beside(tmp_pat
 
 def test_a_file_in_the_way_is_told_and_left_alone(tmp_path: Path):
     (tmp_path / "runs").write_text("a file")
-    with pytest.raises(StoreError, match=r"no run can be written in .*runs: ") as caught:
+    with pytest.raises(StoreError, match=r"cannot write a run to .*runs: ") as caught:
         create(tmp_path / "runs")
     assert caught.value.exit_code == 2
     assert (tmp_path / "runs").read_text() == "a file"
@@ -178,7 +178,7 @@ def test_a_file_in_the_way_is_told_and_left_alone(tmp_path: Path):
 
 def test_an_unwritable_folder_is_told(mounted):
     folder = mounted("ro")
-    with pytest.raises(StoreError, match=f"no run can be written in {folder}: Read-only"):
+    with pytest.raises(StoreError, match=f"cannot write a run to {folder}: Read-only"):
         create(folder)
 
 

@@ -319,7 +319,7 @@ def create_run(
         if is_ours:
             run.let_go()
         shutil.rmtree(run.path, ignore_errors=True)
-        raise StoreError(f"no run can be written in {out}: {error.strerror or error}") from error
+        raise StoreError(f"cannot write a run to {out}: {error.strerror or error}") from error
     return run
 
 

@@ -102,7 +102,7 @@ def seal(run: RunDir, facts: Facts, outcome: Outcome) -> Result:
 def seal_abandoned(run: RunDir) -> Result:
     """Seal a run whose driver is gone; `StoreError` where it is not one that we began."""
     if reason := run.why_not_ours():
-        raise StoreError(f"{run.path} has no seal, and is not ours to seal: {reason}")
+        raise StoreError(f"{run.path} has no seal and cannot be sealed: {reason}")
     facts = Facts.from_table(run.read_facts())
     num_bytes = sum(each.lstat().st_size for each in run.records.iterdir())
     if num_bytes > _MOST_ROW_BYTES:

@@ -46,7 +46,7 @@ def _times(spec: RunSpec) -> tuple[float, float]:
     torch.set_num_threads(1)
     replica = Replica(spec.workload.model(), getattr(torch, spec.dtype))
     if replica.table is not None:
-        raise ValueError("a batch touches few rows of its table: nothing to share")
+        raise ValueError("a batch touches few rows of its table: more threads gain nothing")
     replica.model.train()
     compute = Real(spec.workload.loss, replica, None, formula=spec.workload.gradients)
     batch = _batch(spec, compute)

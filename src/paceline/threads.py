@@ -80,7 +80,7 @@ def _fair(specs: Sequence[RunSpec]) -> int:
 def _by_trial(spec: RunSpec, fair: int, zygote: Zygote | None) -> Threads:
     seconds = step_seconds(spec, fair, zygote)
     if seconds is None:  # the run itself will say what is wrong with the workload
-        return Threads(number=fair, why="the cores there are; a trial with fewer did not succeed")
+        return Threads(number=fair, why="all available cores; a trial with fewer threads failed")
     one_s, all_s = seconds
     number = fair if one_s >= _LEAST_GAIN * all_s else 1
     why = f"measured, a step takes {_ms(one_s)} with 1 thread and {_ms(all_s)} with {fair}"

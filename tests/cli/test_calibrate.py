@@ -47,7 +47,7 @@ def test_a_folder_that_is_closed_is_told_before_anything_is_measured(tmp_path):
     tmp_path.chmod(0o500)
     done = paceline("calibrate", "synthetic", "--out", "mine.toml", cwd=tmp_path)
     assert done.returncode == 2
-    assert "cannot be written in" in done.stderr
+    assert "is not writable" in done.stderr
 
 
 def test_a_disk_that_is_full_is_told(tmp_path):

@@ -111,7 +111,7 @@ class TestCompare:
     ):
         monkeypatch.chdir(tmp_path)
         (tmp_path / "file").touch()
-        with pytest.raises(StoreError, match="no report can be written in file"):
+        with pytest.raises(StoreError, match="cannot write a report to file"):
             called("compare", "logistic-mnist", *QUICK, "--to", "file")
         assert not (tmp_path / "runs").exists()
 

@@ -103,4 +103,4 @@ class TestWrong:
         where = ("--to", "file/traces")
         done = paceline("export", "last", "--format", "chrome-trace", *where, cwd=profiled)
         assert done.returncode != 0
-        assert "nothing can be written in file/traces" in done.stderr
+        assert "cannot write to file/traces" in done.stderr

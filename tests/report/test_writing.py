@@ -56,5 +56,5 @@ def test_what_is_read_has_the_label(folder, file):
 
 def test_a_folder_that_cannot_be_written_is_told(tmp_path):
     (tmp_path / "file").touch()
-    with pytest.raises(StoreError, match="no report can be written in"):
+    with pytest.raises(StoreError, match="cannot write a report to"):
         write(Page(title="P"), tmp_path / "file")

@@ -98,7 +98,7 @@ def test_what_needs_nodes_is_not_carried_out_without(grid):
     text = TEXT.replace('group = "one"', 'group = "one"\nneeds = "emulated"')
     plans = Grid.parse("a-grid", text).plan("quick")
     problems = [each.problem for each in settle(plans) if each.spec is None]
-    assert problems == ["it needs the cluster `emulated`, and `inline` was asked for"] * 2
+    assert problems == ["it needs the cluster `emulated`, but `inline` was given"] * 2
 
 
 @pytest.mark.parametrize("cluster", ["emulated", "local"])

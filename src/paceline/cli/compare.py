@@ -156,7 +156,7 @@ def _make(folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         reason = error.strerror or error
-        raise StoreError(f"no report can be written in {folder}: {reason}") from error
+        raise StoreError(f"cannot write a report to {folder}: {reason}") from error
 
 
 def _strategies(given: str | None, varied: dict[str, list[object]]) -> list[str]:
@@ -233,6 +233,6 @@ def _print_json(contest: Contest, page: Page, path: Path) -> None:
 def _end(contest: Contest) -> None:
     """An interrupt and a failure are told by the exit code too."""
     if contest.interrupted:
-        raise Interrupted("stopped by the user; what is finished is in the report")
+        raise Interrupted("stopped by the user; finished runs are in the report")
     if contest.failures:
         raise typer.Exit(1)

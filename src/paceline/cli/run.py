@@ -108,7 +108,7 @@ def spec_options(  # noqa: PLR0917 - each is an option on the command line
     ] = None,
     data_dir: Annotated[
         Path | None,
-        typer.Option(help="Where `paceline data get` put the data.", rich_help_panel=_WHAT),
+        typer.Option(help="The cache folder of `paceline data get`.", rich_help_panel=_WHAT),
     ] = None,
     device: Annotated[
         str | None,

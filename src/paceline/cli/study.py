@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 HELP = """Carry out a study: its runs, tables, figures and claims, on one page.
 
-A study is a grid of runs that reproduces the experiments of a report. Runs that are finished are \
-not repeated: a study that was stopped goes on where it was when the same command is given again.
+A study is a grid of runs that reproduces the experiments of a report. Finished runs are \
+not repeated: the same command continues a study that was stopped.
 
 Examples:
 
@@ -126,7 +126,7 @@ def _carry_out(
             evidence = carry_out(runs, folder, watch, begin=begin)
     except (Interrupted, KeyboardInterrupt) as error:
         reason = (
-            f"stopped; what is finished is kept in {folder.path}: the same command goes on, and "
+            f"stopped; finished runs are kept in {folder.path}: the same command continues, and "
             f"`paceline report {folder.path}` shows what is there"
         )
         raise Interrupted(reason) from error

@@ -21,7 +21,7 @@ MIB = 2**20
 
 def workloads(
     data_dir: Annotated[
-        Path | None, typer.Option(help="Where `paceline data get` put the data.")
+        Path | None, typer.Option(help="The cache folder of `paceline data get`.")
     ] = None,
     json_: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:

@@ -50,7 +50,7 @@ class KeptCrew(Crew):
         except BaseException as error:
             self.end()
             if isinstance(error, LineClosed):
-                raise ChildProcessError(f"its keeper is gone: {error}") from error
+                raise ChildProcessError(f"its keeper process ended: {error}") from error
             raise
         finally:
             keepers_end.close()
@@ -63,7 +63,7 @@ class KeptCrew(Crew):
             while self._sitting and (message := self._keepers_line.receive(timeout_s=0)):
                 left += self._hear(message)
         except LineClosed:
-            left += self._all_left("its keeper is gone")
+            left += self._all_left("its keeper process ended")
         return left
 
     def dump_stack(self, seat: str) -> None:

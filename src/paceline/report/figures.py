@@ -78,7 +78,7 @@ class Gallery:
         return self._figure(
             name=f"loss-{against}",
             title=f"Loss against {'rows' if against == 'samples' else against}",
-            caption="Mean training loss of all workers: smoothed, and behind it as it was.",
+            caption="Mean training loss of all workers: smoothed, with the raw values behind it.",
             frame=frame,
             columns=(SIDE, axis, raw, smooth),
             draw=partial(drawing.lines, x=axis, y=smooth, faint=raw),

@@ -31,7 +31,7 @@ def write(page: Page, folder: Path, drawer: Drawer | None = None) -> Path:
         _write(labelled(page), path, drawer)
     except OSError as error:
         reason = error.strerror or error
-        raise StoreError(f"no report can be written in {folder}: {reason}") from error
+        raise StoreError(f"cannot write a report to {folder}: {reason}") from error
     return path
 
 

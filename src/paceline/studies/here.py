@@ -80,7 +80,7 @@ def _settled(planned: Planned) -> Settled:
     over, note = {}, ""
     cluster = planned.fields.get("cluster.name")
     if planned.needs not in {None, cluster}:
-        problem = f"it needs the cluster `{planned.needs}`, and `{cluster}` was asked for"
+        problem = f"it needs the cluster `{planned.needs}`, but `{cluster}` was given"
         return Settled(planned=planned, spec=None, problem=problem)
     if cluster == EMULATED and (missing := missing_emulation()):
         if planned.needs == EMULATED:
