@@ -47,7 +47,7 @@ def test_a_network_needs_no_data_to_be_measured(tmp_path):
 
 def test_a_table_of_rows_cannot_be_measured():
     workload = {"name": "synthetic", "features": 100}
-    with pytest.raises(SpecError, match="rows of its table"):
+    with pytest.raises(SpecError, match="sparse models cannot be calibrated"):
         calibrate(spec_of(workload=workload), 1, lambda *_: None)
 
 

@@ -149,7 +149,7 @@ class TestCompare:
             (["--vary", "batch=1,2", "--steps", 5], "use --epochs or --samples"),
             (["--vary", "record.monitor=true,false"], "this field changes only recording"),
             (["--vary", "strategy=ring,rin"], "strategy = 'rin'"),
-            (["--repeat", 2, "--budget", 60], "--budget = 60.0: --repeat 2 is given too"),
+            (["--repeat", 2, "--budget", 60], "--budget = 60.0: not with --repeat 2"),
             (
                 ["--vary", "strategy=ring,single", "--strategies", "solo"],
                 "--vary = 'strategy=ring,single': --strategies solo is given too",
@@ -157,7 +157,7 @@ class TestCompare:
             (["--set", "strategy.nothing=1"], "strategy.nothing = 1: none of single, ps-async"),
             (
                 ["--tune-lr", "--device", "replay:k80", "--set", "workload.name=alexnet-cifar10"],
-                "--tune-lr = 'replay:k80': nothing is learnt",
+                "--tune-lr = 'replay:k80': a replayed device trains nothing",
             ),
         ],
     )

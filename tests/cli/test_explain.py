@@ -51,7 +51,7 @@ class TestExplain:
         told = paceline("explain", "Poisoned", cwd=runs)
         assert told.returncode == 0
         assert "failed: " in told.stdout
-        assert "did not get to its end" in told.stdout
+        assert "the run did not finish" in told.stdout
 
     def test_a_run_that_is_not_there_is_named(self, tmp_path):
         told = paceline("explain", "nothing", cwd=tmp_path)

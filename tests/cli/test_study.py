@@ -40,8 +40,11 @@ def test_ls_names_every_study_and_what_waits(tmp_path):
         (["mnist-logistic", "--set", "seed=1"], "seed = 1: this study varies it"),
         (["ps-vs-ring", "--only", "links,rings"], "--only = 'rings': the study has no such group"),
         (["mnist-logistic", "batch=10"], "batch = 10: this study varies it"),
-        (["mnist-logistic", "workload=synthetic"], "workload = 'synthetic': a study has"),
-        (["mnist-logistic", "workload.name=synthetic"], "workload = 'synthetic': a study has"),
+        (["mnist-logistic", "workload=synthetic"], "workload = 'synthetic': a study sets its own"),
+        (
+            ["mnist-logistic", "workload.name=synthetic"],
+            "workload = 'synthetic': a study sets its own",
+        ),
     ],
 )
 def test_what_is_wrong_is_told_before_anything_starts(arguments, message, tmp_path):

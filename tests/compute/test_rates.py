@@ -72,7 +72,7 @@ def test_a_workload_that_is_not_in_the_file_is_told_with_those_that_are():
 
 def test_a_file_that_is_not_there_or_not_toml_is_told(tmp_path: Path):
     assert "No such file" in problems_of(f"replay:{tmp_path / 'nowhere.toml'}")
-    assert "not one" in problems_of(written(tmp_path / "text.toml", "hello"))
+    assert "not a readable rates file" in problems_of(written(tmp_path / "text.toml", "hello"))
 
 
 @pytest.mark.parametrize(
