@@ -44,8 +44,7 @@ COMMANDS: Final = (
     ),
     Entry(
         "explain",
-        "Say what held a run up: a step's parts for each worker, how full things were, "
-        "what to try.",
+        "Say what limited a run: each worker's step in parts, utilisation, what to try next.",
         "explain",
     ),
     Entry(
@@ -59,8 +58,7 @@ COMMANDS: Final = (
     ),
     Entry(
         "workloads",
-        "List the workloads: size, multiply-adds of a row, data, whether it is here, "
-        "how to get it.",
+        "List the workloads: size, multiply-adds per row, data, whether it is here, how to get it.",
         "workloads",
     ),
     Entry(
