@@ -20,6 +20,7 @@ PACKAGE = ROOT / "src" / "paceline"
 GUIDES = sorted(
     [
         ROOT / "README.md",
+        ROOT / "CHANGELOG.md",
         ROOT / "CONTRIBUTING.md",
         *(ROOT / "docs").glob("*.md"),
         *(ROOT / "docs" / "guide").glob("*.md"),

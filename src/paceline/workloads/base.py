@@ -121,7 +121,7 @@ class Workload(Description, ABC):
     """A model, its data, its loss and its metric: what is trained, whatever the architecture.
 
     Fields, written as in a dataclass, can be set with `--set workload.field=value`. A workload
-    is made anew in every process, so its methods must give the same answer in each: torch's
+    is created again in every process, so its methods must give the same answer in each: torch's
     random numbers are seeded before `model` is called.
     """
 
