@@ -34,9 +34,9 @@ import paceline.report
 
 
 def prepare(folder: Path, seconds: float) -> None:
-    """Train once a strategy, then copy each run under other batch sizes."""
+    """Train once per strategy, then copy each run under other batch sizes."""
     options = ["--strategies", ",".join(STRATEGIES), "--seconds", str(seconds), "--workers", "3"]
-    quick = ["--set", "workload.subset=tenth", "--eval-every", "500", "--to", "first"]
+    quick = ["--repeat", "1", "--set", "workload.subset=tenth", "--eval-every", "500", "--to", "first"]
     command = [sys.executable, "-m", "paceline", "compare", "logistic-mnist", *options, *quick]
     subprocess.run(command, check=True, cwd=folder, capture_output=True)
     for run in list((folder / "runs").iterdir()):

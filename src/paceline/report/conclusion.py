@@ -196,10 +196,8 @@ def _gain(place: Place, ranking: Ranking) -> float | None:
 
 
 def _times(gain: float, side: Side) -> str:
-    """Write a speed-up; a little more than the workers can give is the spread's, not theirs."""
-    if gain <= side.num_workers:
-        return f"{gain:.2f} times"
-    return f"{side.num_workers:.2f} times (all that {side.num_workers} workers can give)"
+    """Write a speed-up; of one beyond the number of workers the digits are within the spread."""
+    return f"{gain:.2f} times" if gain <= side.num_workers else f"about {side.num_workers} times"
 
 
 def _unfinished(sides: Sequence[Side]) -> list[str]:
