@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
 import paceline
@@ -9,6 +11,7 @@ from paceline.attempts import attempt
 from paceline.clusters.emulated.network import try_out
 from paceline.spec import RunSpec
 from paceline.testing.workloads import Burdened
+from paceline.verdict import judge
 
 
 @pytest.fixture(autouse=True, scope="module")
@@ -36,9 +39,11 @@ def run(tmp_path, strategy: dict, cluster: dict, num_bytes: int = 200_000):
 class TestLink:
     def test_the_node_whose_link_was_slowed_is_named(self, tmp_path):
         made = run(tmp_path, {"name": "ring"}, {"links": {"node1": "4mbit"}})
-        assert made.verdict is not None
-        assert (made.verdict.kind, made.verdict.where) == ("link", "node1")
-        assert made.verdict.suggestion is not None
+        # Other tests may fill the machine, and a verdict would then be about them.
+        verdict = judge(dataclasses.replace(made, host_cpu_percent=None))
+        assert verdict is not None
+        assert (verdict.kind, verdict.where) == ("link", "node1")
+        assert verdict.suggestion is not None
 
 
 class TestServer:
