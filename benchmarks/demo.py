@@ -133,7 +133,7 @@ def say(tries: list[Try], *, is_quiet: bool) -> int:
     print(f"not ranked: {dict(reasons) or 'none'}")
     print(f"largest speed-up named, over the number of workers: {largest:.2f}; at most 1 wanted")
     measured = max(each.largest_measured for each in tries)
-    print(f"largest measured of a ranked side, over the same: {measured:.2f}; the spread allows a little more than 1")
+    print(f"largest measured of a ranked side, the spread in it: {measured:.2f} times as much")
     is_met = largest <= 1 and (not is_quiet or count >= WANTED_SHARE * len(tries))
     print("met" if is_met else "MISSED")
     return 0 if is_met else 1

@@ -36,8 +36,9 @@ import paceline.report
 def prepare(folder: Path, seconds: float) -> None:
     """Train once per strategy, then copy each run under other batch sizes."""
     options = ["--strategies", ",".join(STRATEGIES), "--seconds", str(seconds), "--workers", "3"]
-    quick = ["--repeat", "1", "--set", "workload.subset=tenth", "--eval-every", "500", "--to", "first"]
-    command = [sys.executable, "-m", "paceline", "compare", "logistic-mnist", *options, *quick]
+    quick = ["--set", "workload.subset=tenth", "--eval-every", "500", "--to", "first"]
+    once = ["logistic-mnist", "--repeat", "1", *options, *quick]
+    command = [sys.executable, "-m", "paceline", "compare", *once]
     subprocess.run(command, check=True, cwd=folder, capture_output=True)
     for run in list((folder / "runs").iterdir()):
         for number in range(1, COPIES):

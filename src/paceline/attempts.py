@@ -29,6 +29,13 @@ def attempt(action: Callable[[], None], timeout_s: int | None = None) -> str:
     return f"the trial ended with code {os.waitstatus_to_exitcode(status)}"
 
 
+def _words(error: Exception) -> str:
+    """Say what went wrong; of netlink's number and words, which are a tuple as text, the words."""
+    if len(error.args) > 1 and not isinstance(error, OSError):
+        return str(error.args[1])
+    return str(error) or type(error).__name__
+
+
 def _act_and_exit(action: Callable[[], None], writer: int, timeout_s: int) -> None:
     """What the child does; it never returns into the parent's code."""
     try:
@@ -38,7 +45,7 @@ def _act_and_exit(action: Callable[[], None], writer: int, timeout_s: int) -> No
             action()
             error = ""
         except Exception as caught:  # noqa: BLE001 - whatever it is, it is the answer
-            error = str(caught) or type(caught).__name__
+            error = _words(caught)
         os.write(writer, json.dumps(error).encode())
         os._exit(0)
     finally:

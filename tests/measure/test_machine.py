@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+from pyroute2.netlink.exceptions import NetlinkError
 
 from paceline import attempts
 from paceline.linux import own_pid
@@ -85,6 +86,13 @@ def test_a_trial_that_raises_tells_why():
 
     assert attempts.attempt(fail) == "no such thing here"
     assert attempts.attempt(lambda: None) == ""
+
+
+def test_an_error_of_netlink_is_told_in_its_words():
+    def fail() -> None:
+        raise NetlinkError(2, "No such file or directory")
+
+    assert attempts.attempt(fail) == "No such file or directory"
 
 
 def test_a_trial_that_dies_is_told_and_not_waited_for():
