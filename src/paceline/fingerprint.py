@@ -50,7 +50,7 @@ def difference(by_seat: Mapping[str, Sums]) -> tuple[str, str] | None:
     name = next((each for each in odd if odd[each] != others.get(each)), "its list of parameters")
     other = next(each for each, sums in by_seat.items() if tuple(sums.items()) == usual)
     return seat, (
-        f"Changed: at the start its {name!r} differs from that of {other}. All must begin with the "
+        f"at the start its {name!r} differs from that of {other}. All must begin with the "
         "same values: draw them with torch in model(), which is seeded, or from a generator "
         "with a seed of its own"
     )

@@ -19,11 +19,11 @@ def nothing_learnt(totals: Mapping[str, Totals]) -> tuple[str, str] | None:
     if all(said["refused"] == said["worker_steps"] for said in made.values()):
         name = max(made, key=lambda each: _num_own(made[each]))
         steps, flaws = made[name]["worker_steps"], made[name]["refused_because"]
-        return name, f"NotFinite: all of its {steps:,} steps were refused: {cause_of(flaws)}"
+        return name, f"all of its {steps:,} steps were refused: {cause_of(flaws)}"
     if all(said["final_loss"] is None for said in made.values()):
         name = next(iter(made))
         why = "no training loss in the last tenth of the steps is a finite number"
-        return name, f"NotFinite: {why}; lower optimizer.lr, or look for NaN in the data"
+        return name, f"{why}; lower optimizer.lr, or look for NaN in the data"
     return None
 
 

@@ -25,7 +25,15 @@ from paceline.comm.line import SeatLine
 from paceline.compute.base import Compute
 from paceline.compute.real import Real
 from paceline.compute.replay import Replay
-from paceline.errors import Aborted, PeerLost, Problem, SpecError, WorkloadError
+from paceline.errors import (
+    Aborted,
+    Changed,
+    NotFinite,
+    PeerLost,
+    Problem,
+    SpecError,
+    WorkloadError,
+)
 from paceline.evaluation import Evaluator
 from paceline.linux import own_pid
 from paceline.measure.clock import Clock, virtual
@@ -47,6 +55,7 @@ _PATIENCE_S: Final = 4.0
 # How much a profile covers: steps of a worker, chunks that arrive at a server.
 _STEPS_IN_PROFILE: Final = 5
 _SERVED_IN_PROFILE: Final = 40
+_SAYING_WHAT_TO_MEND: Final = (Changed, NotFinite, SpecError, WorkloadError)
 
 # torch's random numbers are one for all threads, so inline seats make their models in turn.
 _BUILDING = threading.Lock()
@@ -64,7 +73,7 @@ def main(berth: Berth) -> int:
         with contextlib.suppress(OSError):
             print(f"ended: {error}", file=sys.stderr)  # noqa: T201 - this is the seat's own log
         return 3
-    except (SpecError, WorkloadError) as error:  # it says what to mend; our own lines do not help
+    except _SAYING_WHAT_TO_MEND as error:  # lines of our own would not help
         with contextlib.suppress(Aborted):
             berth.line.send("failed", error=str(error)[:4000])
         return 1
