@@ -254,7 +254,27 @@ class RunSpec(Description):
             raise SpecError(
                 [Problem("workload", self.workload.name, reason, traceback=where)]
             ) from error
+        self._check_targets()
         return self.order_of(num_rows)
+
+    def _check_targets(self) -> None:
+        """A target that is never measured would never be reached."""
+        if not self.targets:
+            return
+        import torch
+
+        from paceline.workloads.metric_names import unknown_metrics
+
+        names = [each.metric for each in self.targets]
+        known, unknown = unknown_metrics(self.workload, names, getattr(torch, self.dtype))
+        reason = f"{type(self.workload).__name__}'s metrics have no such name"
+        problems = [
+            Problem("target", str(each), reason, known)
+            for each in self.targets
+            if each.metric in unknown
+        ]
+        if problems:
+            raise SpecError(problems)
 
     def num_rows(self) -> int:
         """Count the training rows; replayed compute reads none, and takes its file's word."""

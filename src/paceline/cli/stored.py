@@ -32,9 +32,12 @@ _COLUMNS = (
     ("steps/s", True, 0),
     ("loss", True, 1),
     ("accuracy", True, 0),
+    ("test metric", True, 1),
     ("compute", False, 2),
     ("status", False, 0),
 )
+# Left out where no run has one.
+_WHERE_MEASURED = ("accuracy", "test metric")
 
 
 def ls(out: Out = Path("runs"), json_: AsJson = False) -> None:
@@ -50,11 +53,18 @@ def ls(out: Out = Path("runs"), json_: AsJson = False) -> None:
     if not results:
         typer.echo(f"no runs in {out}")
         return
-    table = listing(*(Head(text, is_number, rank=rank) for text, is_number, rank in _COLUMNS))
-    for run, result in results:
+    rows = [_cells(run, result) for run, result in results]
+    shown = [at for at, (text, *_) in enumerate(_COLUMNS) if _is_shown(text, at, rows)]
+    heads = [_COLUMNS[at] for at in shown]
+    table = listing(*(Head(text, is_number, rank=rank) for text, is_number, rank in heads))
+    for cells, (_, result) in zip(rows, results, strict=True):
         note = one_line(result, 500) if isinstance(result, str) else ""
-        table.add_row(*(one_line(cell, 200) for cell in _cells(run, result)), note=note)
+        table.add_row(*(one_line(cells[at], 200) for at in shown), note=note)
     wide_console().print(table)
+
+
+def _is_shown(text: str, column: int, rows: list[list[str]]) -> bool:
+    return text not in _WHERE_MEASURED or any(cells[column] not in {"", "-"} for cells in rows)
 
 
 def show(  # noqa: PLR0917 - each is an option on the command line
@@ -186,7 +196,7 @@ def _cells(run: RunDir, result: Result | str | None) -> list[str]:
     ident = run.name.rpartition("-")[2]
     if result is None or isinstance(result, str):
         status = "unreadable" if result else "running"
-        return [ident, run.name[16:].rpartition("-")[0], *[""] * 7, status]
+        return [ident, run.name[16:].rpartition("-")[0], *[""] * 8, status]
     steps = result.worker_steps if result.global_steps is None else result.global_steps
     per_s = result.worker_steps_per_s if result.global_steps is None else result.steps_per_s
     return [
@@ -198,9 +208,20 @@ def _cells(run: RunDir, result: Result | str | None) -> list[str]:
         "-" if per_s is None else rate(per_s),
         _number(result.final_loss, ".4f"),
         "-" if result.test_accuracy is None else f"{100 * result.test_accuracy:.2f} %",
+        _other_metric(result),
         result.full_label,
         result.status,
     ]
+
+
+def _other_metric(result: Result) -> str:
+    """Write the first metric of a run that has no accuracy."""
+    from paceline.metrics import in_order, written
+
+    if result.test_accuracy is not None or not result.test_metrics:
+        return ""
+    first, *_ = in_order(result.test_metrics)
+    return f"{first} {written(first, result.test_metrics[first])}"
 
 
 def _number(value: float | None, form: str) -> str:
