@@ -331,7 +331,7 @@ class LosesGradients(SlowToEvaluate):
 
 def test_a_workload_that_moves_its_gradients_is_told_so(tmp_path):
     spec = paceline.RunSpec(workload=LosesGradients(), cluster=Inline(), steps=5)
-    with pytest.raises(SeatFailed, match="do not call zero_grad"):
+    with pytest.raises(SeatFailed, match="Do not call zero_grad"):
         paceline.run(spec, out=tmp_path)
 
 

@@ -148,7 +148,7 @@ def test_a_driver_that_ends_before_it_says_anything_leaves_no_process():
 @pytest.mark.parametrize(
     "command",
     [
-        ("compare", "logistic-mnist", "--strategies", "single,ps-async", "--epochs", 1),
+        ("compare", "logistic-mnist", "--strategies", "single,ps-async", "--repeat", 1),
         ("study", "ps-vs-ring", "--only", "stale-rate"),
     ],
     ids=["compare", "study"],
