@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
+from paceline import address_space
 from paceline.clusters.base import SEAT_VARIABLE, Crew, Job
 from paceline.clusters.zygote import Zygote
 from paceline.compute.rates import own_file
@@ -60,6 +61,7 @@ def run(
     """
     began_s, stolen_s = time.monotonic(), steal_seconds()
     _refuse_in_a_seat()
+    address_space.check()
     spec = spec.checked()
     if zygote is None and must_be_measured([spec]):
         with Zygote() as own:  # for the trial and the run
@@ -91,7 +93,11 @@ def run(
             began_s=began_s,
             zygote=zygote,
         )
+    except MemoryError:
+        outcome.status, outcome.reason = "failed", "the driver ran out of memory"
+        failure = RunError(outcome.reason)
     finally:
+        _note_limit(outcome)
         if stolen_s is not None:
             outcome.steal_s = (steal_seconds() or stolen_s) - stolen_s
         if not outcome.is_capped:
@@ -209,8 +215,17 @@ def _note_stragglers(conductor: Conductor, outcome: Outcome) -> None:
         outcome.warnings.append(f"did not exit after the run and was killed: {names}")
 
 
+def _note_limit(outcome: Outcome) -> None:
+    """Say what a process could have, where that may be why a run failed."""
+    limit = address_space.remark()
+    if outcome.status == "failed" and limit is not None:
+        outcome.warnings.append(limit)
+
+
 def _warm_up() -> None:
     """Import what sealing needs while the seats are still starting."""
+    if address_space.is_tight():  # another process has polars then
+        return
     import polars  # noqa: F401
     from tensorboard.summary.writer import event_file_writer  # noqa: F401
 

@@ -5,6 +5,7 @@ PacelineError
 ├── DataError         a data file is missing, corrupt or of the wrong kind   (exit code 2)
 ├── WorkloadError     a method of a workload gave something else than it must (exit code 2)
 ├── NotHere           a run was started from within a seat                   (exit code 2)
+├── TooLittleMemory   a limit on address space is too low for a run          (exit code 2)
 ├── StoreError        a run directory cannot be read or written              (exit code 2)
 ├── WireError         a frame that is not ours
 ├── Diverged          workers whose parameters must be equal differ
@@ -89,6 +90,12 @@ class WorkloadError(PacelineError):
 
 class NotHere(PacelineError):
     """A run was started from within a seat of another run."""
+
+    exit_code = 2
+
+
+class TooLittleMemory(PacelineError):
+    """A process may not have as much address space as any run needs; names the limit."""
 
     exit_code = 2
 

@@ -16,8 +16,9 @@ from paceline.device_usage import with_device_usage
 from paceline.errors import StoreError
 from paceline.measure.tensorboard import write_events
 from paceline.outcome import Outcome, Row, result_of
+from paceline.parquet_files import write_losses, write_rows
 from paceline.results import Facts, Result
-from paceline.runs import RunDir, written_beside
+from paceline.runs import RunDir
 from paceline.schema import Figure, fits
 from paceline.verdict import judge
 
@@ -82,10 +83,10 @@ def seal(run: RunDir, facts: Facts, outcome: Outcome) -> Result:
     outcome.links = outcome.links or {row["node"]: row for row in _rows_of(run, "links", _LINKS)}
     outcome.evaluations = outcome.evaluations or list(_rows_of(run, "evaluations", _EVALUATIONS))
     parts: dict[Path, Callable[[], None]] = {
-        run.steps: lambda: _write_parquet(run.steps, steps),
-        run.nodes: lambda: _write_parquet(run.nodes, nodes),
-        run.evaluations: lambda: _write_parquet(run.evaluations, outcome.evaluations),
-        run.losses: lambda: _write_losses(run, workers),
+        run.steps: lambda: write_rows(run.steps, steps),
+        run.nodes: lambda: write_rows(run.nodes, nodes),
+        run.evaluations: lambda: write_rows(run.evaluations, outcome.evaluations),
+        run.losses: lambda: write_losses(run.losses, _losses_of(run, workers)),
     }
     if facts.tensorboard:
         parts[run.tensorboard] = lambda: write_events(
@@ -121,7 +122,9 @@ def _write_or_warn(path: Path, write: Callable[[], None], outcome: Outcome) -> N
     """A table that cannot be written, for want of space perhaps, must not cost the result."""
     try:
         write()
-    except Exception as error:  # noqa: BLE001 - polars and TensorBoard raise kinds of their own
+    except (KeyboardInterrupt, SystemExit):
+        raise
+    except BaseException as error:  # noqa: BLE001 - a panic of polars is no Exception
         outcome.warnings.append(f"{path.name} could not be written: {error}")
 
 
@@ -147,33 +150,7 @@ def _rows_of(run: RunDir, seat: str, kind: _Kind) -> Iterator[Row]:
         return
 
 
-def _write_parquet(path: Path, rows: list[Row]) -> None:
-    import polars
-
-    if not rows:
-        return
-    # What never was, a loss or a link's counter, is a column of numbers all the same.
-    whole = dict.fromkeys(("net_", "packets_", "memory_"), polars.Int64)
-    kinds = {"loss_": polars.Float64, "cpu_": polars.Float64, **whole}
-    known = {key: kind for key in rows[0] for start, kind in kinds.items() if key.startswith(start)}
-    frame = polars.DataFrame(rows, infer_schema_length=None, schema_overrides=known)
-    written_beside(path, frame.write_parquet)
-
-
-def _write_losses(run: RunDir, workers: list[str]) -> None:
-    """Join the losses of every mini-batch, where they were kept."""
-    import numpy as np
-    import polars
-
-    frames = []
-    for seat in workers:
-        path = run.seat_losses(seat)
-        if path.exists():
-            with untrusted.opened(path) as file:
-                content = file.read()
-            losses = np.frombuffer(content[: len(content) // 4 * 4], dtype=np.float32)
-            steps = np.arange(1, len(losses) + 1)
-            frames.append(polars.DataFrame({"worker_step": steps, "loss": losses}))
-            frames[-1].insert_column(0, polars.lit(seat).alias("seat"))
-    if frames:
-        written_beside(run.losses, polars.concat(frames).write_parquet)
+def _losses_of(run: RunDir, workers: list[str]) -> dict[str, Path]:
+    """Find the files of those that kept the loss of every mini-batch."""
+    files = {seat: run.seat_losses(seat) for seat in workers}
+    return {seat: file for seat, file in files.items() if file.exists()}

@@ -46,6 +46,14 @@ class TestRepeats:
         carry_out(contest, specs, Repeats(number=2))
         assert strategies(contest) == ["single", "solo", "solo", "single"]
 
+    def test_a_contest_whose_every_side_fails_ends(self, specs, tmp_path):
+        file = tmp_path / "a file"
+        file.touch()
+        contest = Contest(out=file / "runs")
+        contest.run_until_known(specs, budget_s=60)
+        assert [spec for spec, _ in contest.failures] == specs
+        assert contest.results == []
+
     def test_what_is_to_come_is_told_in_advance(self):
         assert Repeats(number=2).sentence(4) == "8 runs: 4 sides, 2 each."
         said = Repeats(budget_s=90).sentence(4)

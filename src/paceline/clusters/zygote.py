@@ -13,6 +13,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from typing import Final, Self, final
 
+from paceline import address_space
 from paceline.clusters.base import SEAT_VARIABLE
 from paceline.comm.line import Line, LineClosed
 from paceline.interpreter import own_command, safe_path
@@ -84,6 +85,7 @@ class Zygote:
         )
 
     def _start(self) -> None:
+        address_space.check()
         mine, other = Line.pair()
         self._line = Line(mine)
         self._environment, self._folder = _quiet_environment(), _folder()

@@ -11,7 +11,7 @@ from typing import Final, final
 
 from paceline import driver
 from paceline.clusters.zygote import Zygote
-from paceline.errors import Interrupted, PacelineError, RunError
+from paceline.errors import Interrupted, PacelineError, RunError, TooLittleMemory
 from paceline.progress import View
 from paceline.report.conclusion import rankings_of
 from paceline.report.sides import sides_of
@@ -106,7 +106,7 @@ class Contest:
         """
         began_s = time.monotonic()
         self.may_grow = True
-        while not self.interrupted:
+        while not self.interrupted and self._num_left(specs):
             round_s = self._round_s(specs)
             if round_s is not None and rounds > 0:
                 is_over = time.monotonic() - began_s + round_s > budget_s
@@ -143,9 +143,12 @@ class Contest:
 
     def _round_s(self, specs: Sequence[RunSpec]) -> float | None:
         """How long another round takes, as runs took so far."""
+        return self._num_left(specs) * median(self._took_s) if self._took_s else None
+
+    def _num_left(self, specs: Sequence[RunSpec]) -> int:
+        """How many have not failed: those that have are not run again."""
         failed = [spec for spec, _ in self.failures]
-        left = sum(spec not in failed for spec in specs)
-        return left * median(self._took_s) if self._took_s else None
+        return sum(spec not in failed for spec in specs)
 
     def _round(self, specs: Sequence[RunSpec], number: int) -> None:
         for spec in specs if number % 2 == 0 else reversed(specs):
@@ -167,6 +170,8 @@ class Contest:
         except (Interrupted, KeyboardInterrupt):
             self.interrupted = True
             return
+        except TooLittleMemory:  # of this machine: no other run would do better
+            raise
         except PacelineError as error:  # of this run: the others go on
             self.failures.append((spec, str(error)))
             if isinstance(error, RunError) and error.result is not None:
