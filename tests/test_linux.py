@@ -39,7 +39,7 @@ def folder():
 @pytest.mark.parametrize("user", [os.geteuid(), NOBODY], ids=["as we are", "as an ordinary user"])
 def test_a_hidden_file_looks_empty_to_who_hid_it_and_to_nobody_else(user, folder):
     if attempt(lambda: linux.hide([])):
-        pytest.skip("this kernel lets nobody have a mount namespace here")
+        pytest.skip("cannot create a mount namespace here")
     if user != os.geteuid() and os.geteuid() != 0:
         pytest.skip("only root can be somebody else")
     secret, beside, made = (folder / name for name in ("secret", "beside", "made"))

@@ -60,7 +60,7 @@ def test_files_have_a_font_that_every_machine_has(tmp_path):
 
 def test_the_machines_own_files_of_that_font_are_not_opened_for_every_letter(tmp_path):
     if attempt(lambda: linux.hide([])):
-        pytest.skip("this kernel lets nobody have a mount namespace here")
+        pytest.skip("cannot create a mount namespace here")
     font = tmp_path / ".fonts/LiberationSans-Regular.ttf"
     font.parent.mkdir()
     font.write_text("no font at all")

@@ -25,7 +25,7 @@ class TestExplain:
         told = paceline("explain", "ring", cwd=runs).stdout
         for expected in ("A step of each worker", "C compute", "host, all cores", "worker1 takes"):
             assert expected in told
-        assert "mend worker1" in told.partition("What to try next")[2]
+        assert "repair worker1" in told.partition("What to try next")[2]
 
     def test_a_bar_needs_no_colours(self, runs):
         told = paceline("explain", "ring", cwd=runs).stdout
