@@ -89,6 +89,13 @@ class TestNotRanked:
         assert "0.5 s of training is too short to judge (less than 3 s)" in sentences[0]
         assert sentences[1] == "Train longer (--epochs 28)."  # of 3 epochs
 
+    def test_a_run_that_ends_at_its_target_is_to_have_another_target(self, tmp_path):
+        reached = {"target": "accuracy>=0.8", "seconds_to_target": 0.5}
+        _, sentences = told(
+            *thrice(tmp_path, "ring", 0.5, **reached), *thrice(tmp_path, "ps-sync", 0.6, **reached)
+        )
+        assert sentences[1] == "Choose a target that takes longer to reach than 80 % accuracy."
+
     def test_seconds_of_this_machine_count_not_those_of_slowed_time(self, tmp_path):
         slowed = {"compute": "replayed", "device": "replay:k80", "accuracy": None, "dilation": 4.0}
         ranking, _ = told(
@@ -179,6 +186,15 @@ class TestWhy:
                 ),
                 "ps-sync is slower because workers exchange for 70 % of each step.",
             ),
+            (
+                Verdict(
+                    kind="balanced",
+                    where=None,
+                    sentence="nothing takes most of a step",
+                    evidence={"load": 0.1, "compute": 0.4, "exchange": 0.3, "wait": 0.2},
+                ),
+                "ps-sync is slower because workers exchange or wait for 50 % of each step.",
+            ),
         ],
     )
     def test_the_slower_one_has_a_clause_from_its_verdict(self, tmp_path, verdict, clause):
@@ -192,6 +208,13 @@ class TestWhy:
             )
         )
         assert clause in sentences
+
+    def test_a_small_part_of_a_step_is_no_cause(self, tmp_path):
+        shares = {"load": 0.3, "compute": 0.45, "exchange": 0.15, "wait": 0.1}
+        balanced = Verdict(kind="balanced", where=None, sentence="balanced", evidence=shares)
+        slower = thrice(tmp_path, "ps-sync", 8, verdict=balanced)
+        sentences = conclude(sides_of([*thrice(tmp_path, "ring", 5), *slower]))
+        assert not any("because" in each for each in sentences)
 
     def test_who_moves_as_many_rows_but_learns_less_is_not_held_up(self, tmp_path):
         t = {"target": "accuracy>=0.85"}

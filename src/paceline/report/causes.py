@@ -61,23 +61,32 @@ def _compute(result: Result, verdict: Verdict) -> str:
 
 
 def _exchange(_: Result, verdict: Verdict) -> str:
-    if "exchange" not in verdict.evidence:
-        return "nothing takes most of a step"
     return f"workers exchange for {_percent(verdict, 'exchange')} of each step"
+
+
+def _balanced(result: Result, verdict: Verdict) -> str | None:
+    """Many small messages; or nothing that takes most of a step, which is a cause only in sum."""
+    shares = verdict.evidence
+    if "wait" not in shares:
+        return _exchange(result, verdict)
+    apart = shares.get("exchange", 0.0) + shares["wait"]
+    if apart < max(shares.get("load", 0.0), shares.get("compute", 0.0)):
+        return None
+    return f"workers exchange or wait for {100 * apart:.0f} % of each step"
 
 
 def _host(_: Result, verdict: Verdict) -> str:
     return f"this machine was fully loaded ({_percent(verdict, 'host')} busy)"
 
 
-_CLAUSES: Final[dict[str, Callable[[Result, Verdict], str]]] = {
+_CLAUSES: Final[dict[str, Callable[[Result, Verdict], str | None]]] = {
     "link": _link,
     "server": _server,
     "straggler": _straggler,
     "input": _input,
     "compute": _compute,
     "exchange": _exchange,
-    "balanced": _exchange,
+    "balanced": _balanced,
     "host-limited": _host,
 }
 

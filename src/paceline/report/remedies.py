@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from typing import Final
 
+from paceline.metrics import target_words
 from paceline.stored import StoredRun
 
 REPEAT: Final = "repeat each side (--repeat 3)"
@@ -53,7 +54,15 @@ def short(runs: Sequence[StoredRun], least_s: float) -> tuple[str, str]:
     """Say how short it was, and how long would be long enough."""
     shortest_s = min((run.result.train_s or 0.0) * run.result.dilation for run in runs)
     why = f"{shortest_s:.1f} s of training is too short to judge (less than {least_s:g} s)"
+    target = next((run.result.target for run in runs if _ends_at_target(run)), None)
+    if target is not None:
+        return why, f"choose a target that takes longer to reach than {target_words(target)}"
     return why, longer(runs, _MARGIN * least_s / max(shortest_s, 1e-3))
+
+
+def _ends_at_target(run: StoredRun) -> bool:
+    """Whether a longer run would end at the same moment."""
+    return run.result.seconds_to_target is not None
 
 
 def longer(runs: Sequence[StoredRun], times: float) -> str:
