@@ -32,9 +32,10 @@ from paceline.cli import explain, summary
 from paceline.cli.tables import making_sense
 from paceline.compute import rates
 from paceline.errors import PacelineError
+from paceline.facts import Facts
 from paceline.outcome import Outcome, result_of
 from paceline.parts import PARTS
-from paceline.results import Facts, Result
+from paceline.results import Result
 from paceline.runs import RunDir
 from paceline.schedules import SCHEDULES
 from paceline.spec import RunSpec

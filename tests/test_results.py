@@ -2,7 +2,8 @@
 
 import json
 
-from paceline.results import Facts, NodeUsage, Result, WorkerTotals
+from paceline.facts import Facts
+from paceline.results import NodeUsage, Result, WorkerTotals
 
 RESULT = Result(
     run="runs/x",

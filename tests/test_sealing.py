@@ -13,8 +13,9 @@ import pytest
 from paceline.clusters.base import LinkReport
 from paceline.conductor import Conductor
 from paceline.errors import StoreError
+from paceline.facts import Facts
 from paceline.outcome import Outcome
-from paceline.results import Facts, Result
+from paceline.results import Result
 from paceline.runs import RunDir, create_run
 from paceline.sealing import seal, seal_abandoned
 from paceline.spec import RunSpec

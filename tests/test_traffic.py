@@ -2,7 +2,8 @@
 
 import pytest
 
-from paceline.results import Facts, Result, WorkerTotals
+from paceline.facts import Facts
+from paceline.results import Result, WorkerTotals
 from paceline.strategies.all_reduce.describe import Ring
 from paceline.strategies.parameter_server.describe import PsSync
 from paceline.traffic import counted_on, traffic_of

@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import math
 import os
-import selectors
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final, final
 
 from paceline.clusters.base import Departure, LinkReport, Seat
-from paceline.comm.line import Line, LineClosed, Message
+from paceline.comm.line import Line, Message
 from paceline.fingerprint import Sums, difference
 from paceline.learnt import nothing_learnt
+from paceline.lines import Lines
 from paceline.measure.clock import Clock
 from paceline.measure.host import HostUse
 from paceline.metrics import metrics_in
@@ -56,14 +56,11 @@ class Conductor:
     ) -> None:
         self._spec = spec
         self._order = order
-        self._lines = dict(lines)
+        self._lines = Lines(lines)
         self._seats = {seat.name: seat for seat in seats}
         self._run_dir = run_dir
         self._outcome = outcome
         self._began_s = began_s
-        self._selector = selectors.DefaultSelector()
-        for name, line in lines.items():
-            self._selector.register(line, selectors.EVENT_READ, name)
         self._phase: Phase = "starting"
         self._pids: dict[str, int] = {}
         self._states: dict[str, Sums] = {}
@@ -113,17 +110,16 @@ class Conductor:
 
     def attend(self, timeout_s: float) -> None:
         """Hear what the seats have to say, for as long as `timeout_s` if they are silent."""
-        for key, _ in self._selector.select(timeout_s):
-            if key.data in self._lines:  # hearing one seat may hang up another
-                self._hear(key.data)
+        for name in self._lines.speaking(timeout_s):
+            self._hear(name)
 
     def left(self, departure: Departure) -> None:
         """A seat's process has ended: well, or as the first thing that went wrong."""
         name = departure.seat
-        while name in self._lines and self._hear(name):
+        while self._hear(name):
             pass  # its last words may say why
         self._here.discard(name)
-        self._hang_up(name)
+        self._lines.hang_up(name)
         if departure.reason or self._phase != "ending":
             self._fail(name, departure.reason or "ended before the run was over")
 
@@ -170,7 +166,7 @@ class Conductor:
         at_once = self._interrupted or self._phase == "starting"
         self._interrupted = True
         self._outcome.status, self._outcome.reason = "interrupted", "stopped by the user"
-        self._tell_all("stop")
+        self._lines.tell_all("stop")
         self._deadline_s = 0.0 if at_once else time.monotonic() + _STOPPING_S
 
     def view(self) -> View:
@@ -186,21 +182,12 @@ class Conductor:
 
     def _hear(self, name: str) -> bool:
         """Take one message of a seat, if there is one."""
-        try:
-            message = self._lines[name].receive(timeout_s=0)
-        except LineClosed:
-            self._hang_up(name)
-            return False
+        message = self._lines.receive(name)
         if message is None:
             return False
         self._silences.heard(name)
         self._handlers[message.pop("kind")](name, message)
         return True
-
-    def _hang_up(self, name: str) -> None:
-        line = self._lines.pop(name, None)
-        if line is not None:
-            self._selector.unregister(line)
 
     def _on_joined(self, name: str, message: Message) -> None:
         self._pids[name] = message["pid"]
@@ -218,7 +205,7 @@ class Conductor:
             self._when_noted("starting", self._start)
             for each, seat in self._seats.items():
                 if seat.role == "monitor":
-                    self._tell(each, "watch", seats=self._pids_on(seat.node))
+                    self._lines.tell(each, "watch", seats=self._pids_on(seat.node))
 
     def _when_noted(self, phase: Phase, then: Callable[[], None]) -> None:
         """Go on when every monitor has noted what was carried before a phase.
@@ -287,7 +274,7 @@ class Conductor:
         if not self._training and self._spec.record.model and not self._is_saved:
             self._clock.pause(time.monotonic())
             # First of all: an evaluation may fail.
-            self._when_noted("saving", lambda: self._tell("worker0", "save"))
+            self._when_noted("saving", lambda: self._lines.tell("worker0", "save"))
             self._enter("saving")
             return
         if not self._training and (self._interrupted or self._is_evaluated()):
@@ -295,7 +282,7 @@ class Conductor:
             return
         self._paused_from_s = time.monotonic()
         self._clock.pause(self._paused_from_s)
-        self._when_noted("evaluating", lambda: self._tell("worker0", "evaluate"))
+        self._when_noted("evaluating", lambda: self._lines.tell("worker0", "evaluate"))
         self._enter("evaluating")
 
     def _on_saved(self, _: str, message: Message) -> None:
@@ -342,7 +329,7 @@ class Conductor:
         resting, self._paused = self._paused, {}
         self._enter("training")
         for name in resting:
-            self._tell(name, "resume", paused_s=paused_s, stop=stop)
+            self._lines.tell(name, "resume", paused_s=paused_s, stop=stop)
 
     def _finish(self) -> None:
         """Training is over for all: let everyone go."""
@@ -351,7 +338,7 @@ class Conductor:
         if not self._interrupted:
             self._outcome.status, self._outcome.reason = "finished", None
         # A sample of what everyone holds is taken before anyone leaves.
-        self._when_noted("ending", lambda: self._tell_all("finish"))
+        self._when_noted("ending", lambda: self._lines.tell_all("finish"))
         self._enter("ending")
         self._deadline_s = min(self._deadline_s, time.monotonic() + _LEAVING_S)
 
@@ -371,7 +358,7 @@ class Conductor:
             return
         self.failed_seat = name
         self._outcome.status, self._outcome.reason = "failed", f"{name}: {reason}"
-        self._tell_all("abort", reason=f"{name} failed: {reason}")
+        self._lines.tell_all("abort", reason=f"{name} failed: {reason}")
         self._deadline_s = time.monotonic() + _GRACE_S
 
     def _leave_early(self, name: str, reason: str) -> None:
@@ -380,28 +367,16 @@ class Conductor:
             return
         self._leaves_early = True
         self._warn(f"{name} failed while the run was stopped: {reason}")
-        self._tell_all("abort", reason=f"{name} failed: {reason}")
+        self._lines.tell_all("abort", reason=f"{name} failed: {reason}")
         self._deadline_s = min(self._deadline_s, time.monotonic() + _GRACE_S)
 
     def _enter(self, phase: Phase, **fields: float) -> None:
         self._phase = phase
         for name, seat in self._seats.items():
             if seat.role == "monitor":
-                self._tell(name, "phase", phase=phase, moment_s=time.monotonic(), **fields)
-
-    def _tell(self, name: str, kind: str, **fields: Any) -> None:
-        if name not in self._lines:
-            return
-        try:
-            self._lines[name].send(kind, **fields)
-        except LineClosed:
-            self._hang_up(name)
-
-    def _tell_all(self, kind: str, **fields: Any) -> None:
-        for name in list(self._lines):
-            self._tell(name, kind, **fields)
+                self._lines.tell(name, "phase", phase=phase, moment_s=time.monotonic(), **fields)
 
     def _tell_trainers(self, kind: str, **fields: Any) -> None:
         for name, seat in self._seats.items():
             if seat.role != "monitor":
-                self._tell(name, kind, **fields)
+                self._lines.tell(name, kind, **fields)

@@ -28,11 +28,12 @@ from paceline.errors import (
     SpecError,
     StoreError,
 )
+from paceline.facts import Facts
 from paceline.measure.environment import capture, steal_seconds, usable_cores
 from paceline.metrics import better_of, joined
 from paceline.outcome import Outcome
 from paceline.progress import View
-from paceline.results import Facts, Result
+from paceline.results import Result
 from paceline.runs import RunDir, create_run
 from paceline.sealing import seal
 from paceline.spec import RunSpec

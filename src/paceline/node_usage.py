@@ -10,7 +10,8 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from paceline.results import Facts, NodeUsage, WorkerTotals
+from paceline.facts import Facts
+from paceline.results import NodeUsage, WorkerTotals
 from paceline.traffic import NodeCount
 
 Row = dict[str, Any]

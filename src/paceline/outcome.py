@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any, Final, final
 
+from paceline.facts import Facts
 from paceline.learnt import mean_loss, warnings_of
 from paceline.metrics import metrics_in
 from paceline.node_usage import link_fields, network_fields, node_usage
 from paceline.results import (
     BucketTotals,
-    Facts,
     Result,
     ServerTotals,
     Staleness,

@@ -14,10 +14,11 @@ from typing import Any, Final, final
 from paceline import untrusted
 from paceline.device_usage import with_device_usage
 from paceline.errors import StoreError
+from paceline.facts import Facts
 from paceline.measure.tensorboard import write_events
 from paceline.outcome import Outcome, Row, result_of
 from paceline.parquet_files import write_losses, write_rows
-from paceline.results import Facts, Result
+from paceline.results import Result
 from paceline.runs import RunDir
 from paceline.schema import Figure, fits
 from paceline.verdict import judge

@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from paceline.results import CountedBy, Facts, NodeTraffic, PairTraffic, Traffic, WorkerTotals
+from paceline.facts import Facts
+from paceline.results import CountedBy, NodeTraffic, PairTraffic, Traffic, WorkerTotals
 
 Row = dict[str, Any]
 

@@ -12,7 +12,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from typing import Any, Final, final
 
 import torch
@@ -35,6 +35,7 @@ from paceline.errors import (
     WorkloadError,
 )
 from paceline.evaluation import Evaluator
+from paceline.limits import NEVER, Limits
 from paceline.linux import own_pid
 from paceline.measure.clock import Clock, virtual
 from paceline.measure.monitor import watch_node
@@ -47,9 +48,7 @@ from paceline.runs import RunDir, named_beside
 from paceline.spec import RunSpec
 from paceline.strategies.base import Member
 from paceline.workloads.base import Batch, Data, Unread, rows_of
-from paceline.workloads.order import Order
 
-NEVER: Final = sys.maxsize
 # How long a worker that lost another waits for the driver to name it.
 _PATIENCE_S: Final = 4.0
 # How much a profile covers: steps of a worker, chunks that arrive at a server.
@@ -136,30 +135,6 @@ def _profile(berth: Berth, spec: RunSpec, count: int) -> Profile | None:
     if not spec.record.profile or another_worker or beside_worker:
         return None
     return Profile(berth.seat.name, RunDir(berth.run_dir).profile, count=count)
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Limits:
-    """When a worker has done its part."""
-
-    worker_steps: int = NEVER
-    global_steps: int = NEVER
-    seconds: float = math.inf
-
-    @staticmethod
-    def of(spec: RunSpec, order: Order) -> Limits:
-        """Translate whatever the spec's length is given in."""
-        if spec.steps is not None:
-            return Limits(global_steps=spec.steps)
-        if spec.seconds is not None:
-            return Limits(seconds=spec.seconds)
-        if spec.worker_steps is not None:
-            return Limits(worker_steps=spec.worker_steps)
-        if spec.samples is not None:
-            return Limits(worker_steps=math.ceil(spec.samples / (order.batch * order.num_workers)))
-        assert spec.epochs is not None
-        return Limits(worker_steps=spec.epochs * order.steps_per_epoch)
 
 
 @final
