@@ -79,3 +79,10 @@ def test_what_has_no_labels_of_its_own_has_the_pages():
     assert f"<summary>Long (40 rows)</summary>{CHIPS}" in text
     assert f"<h3>F</h3>{CHIPS}" in text
     assert f'{CHIPS}<div class="scroll"><table class="claims">' in text
+
+
+def test_no_line_of_a_sentence_ends_within_an_option_or_before_a_per_cent_sign():
+    text = written(text=("Full at 77 % & slow (--lr-scaling linear).",))
+    whole = re.findall(r'<span class="whole">(.*?)</span>', text)
+    assert whole == ["77 %", "--lr-scaling"]
+    assert re.sub(r"</?span[^>]*>", "", text).count("77 % &amp; slow (--lr-scaling linear)") == 1

@@ -28,6 +28,8 @@ _LONG_TABLE: Final = 30
 _SHORT: Final = 24
 # So does a heading longer than this: it would stand one word to a line.
 _SHORT_HEADING: Final = 11
+# What stays on one line within a sentence: an option, and a number with its per cent sign.
+_WHOLE: Final = re.compile(r"--[a-z][a-z-]*|\d[\d.,]* %")
 
 
 def html(page: Page, specs: dict[str, dict[str, Any]], scripts: str) -> str:
@@ -77,18 +79,23 @@ def _header(page: Page) -> str:
     return f"<header><h1>{escape(page.title)}</h1>{subtitle}{_labels(page.labels)}</header>"
 
 
+def _sentence(text: str) -> str:
+    """Write a sentence in which no line ends within an option or before a per cent sign."""
+    return _WHOLE.sub(r'<span class="whole">\g<0></span>', escape(text))
+
+
 def _conclusion(page: Page) -> str:
     if not page.conclusion:
         return ""
     first, *others = page.conclusion
-    rest = "".join(f"<li>{escape(each)}</li>" for each in others)
+    rest = "".join(f"<li>{_sentence(each)}</li>" for each in others)
     more = f"<ul>{rest}</ul>" if rest else ""
-    lead = f'<p class="lead">{escape(first)}</p>'
+    lead = f'<p class="lead">{_sentence(first)}</p>'
     return f'<section class="conclusion" aria-label="Conclusion">{lead}{more}</section>'
 
 
 def _section(section: Section, labels: Sequence[str]) -> str:
-    text = "".join(f"<p>{escape(each)}</p>" for each in section.text)
+    text = "".join(f"<p>{_sentence(each)}</p>" for each in section.text)
     content = text + "".join(_items(section.items, labels))
     title = escape(section.title)
     if section.folded:
