@@ -407,10 +407,21 @@ class WithoutAccuracy(SlowToEvaluate):
         return {"loss": self.loss(model, batch)}
 
 
-def test_a_target_that_is_never_measured_is_an_error_before_training(tmp_path):
-    spec = paceline.RunSpec(
-        workload=WithoutAccuracy(), cluster=Inline(), steps=10, target_accuracy=0.5
-    )
+class PromisesAccuracy(WithoutAccuracy):
+    better = {"accuracy": "higher"}  # noqa: RUF012 - as a user writes it
+
+
+def test_a_target_that_is_never_measured_is_refused(tmp_path):
+    workload = WithoutAccuracy()
+    spec = paceline.RunSpec(workload=workload, cluster=Inline(), steps=10, target_accuracy=0.5)
+    with pytest.raises(SpecError, match=r"accuracy>=0.5.*\(choices: loss\)"):
+        paceline.run(spec, out=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists()
+
+
+def test_a_target_that_was_promised_and_is_never_measured_is_an_error_before_training(tmp_path):
+    workload = PromisesAccuracy()
+    spec = paceline.RunSpec(workload=workload, cluster=Inline(), steps=10, target_accuracy=0.5)
     with pytest.raises(SeatFailed, match=r"accuracy>=0.5.*\(choices: loss\)") as failure:
         paceline.run(spec, out=tmp_path)
     assert failure.value.result.worker_steps == 0
