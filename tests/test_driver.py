@@ -251,6 +251,18 @@ def test_losses_that_are_no_numbers_are_counted_and_left_out_of_the_mean(tmp_pat
     assert "1 of 60 training losses were not finite numbers" in told
 
 
+def test_a_run_that_fails_for_refused_steps_counts_them(tmp_path):
+    spec = paceline.RunSpec(
+        workload=Flawed(flawed_rows=10_000), cluster=Inline(), worker_steps=500, most_refused=7
+    )
+    with pytest.raises(SeatFailed, match="7 steps in a row were refused") as caught:
+        paceline.run(spec, out=tmp_path)
+    result = caught.value.result
+    assert (result.refused_steps, result.worker_steps) == (7, 7)
+    assert result.workers[0].refused_because == {"NaN": 7}
+    assert "7 of 7 worker steps were refused" in " ".join(result.warnings)
+
+
 def test_sparse_features_train_through_the_table_of_rows(tmp_path):
     spec = paceline.RunSpec(
         workload=Synthetic(features=1000, nonzeros=5, rows=2000),

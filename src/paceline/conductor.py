@@ -84,6 +84,7 @@ class Conductor:
             "usage": self._newest.take_usage,
             "noted": self._on_noted,
             "paused": self._on_paused,
+            "refused": self._on_refused,
             "trained": self._on_trained,
             "saved": self._on_saved,
             "evaluated": self._on_evaluated,
@@ -246,6 +247,9 @@ class Conductor:
     def _on_paused(self, name: str, message: Message) -> None:
         self._paused[name] = message["progress"]
         self._evaluate_if_all_rest()
+
+    def _on_refused(self, name: str, message: Message) -> None:
+        self._outcome.refused[name] = message
 
     def _on_trained(self, name: str, message: Message) -> None:
         self._outcome.totals[name] = message

@@ -44,6 +44,8 @@ class Outcome:
     """Whether the model has statistics of its own beside its parameters."""
     totals: dict[str, Row] = field(default_factory=dict)
     """What each worker said of itself when it had trained."""
+    refused: dict[str, Row] = field(default_factory=dict)
+    """What workers that did not come to their end said of steps that were refused."""
     servers: dict[str, Row] = field(default_factory=dict)
     """What each server counted."""
     evaluations: list[Row] = field(default_factory=list)
@@ -79,7 +81,7 @@ def result_of(
     is_replayed = facts.compute == "replayed"
     if worker_steps and final_loss is None and not is_replayed:
         outcome.warnings.append("the loss is not a finite number")
-    outcome.warnings += warnings_of(outcome.totals, final_loss)
+    outcome.warnings += warnings_of({**outcome.refused, **outcome.totals}, final_loss)
     rows = {node: [row for row in nodes if row["node"] == node] for node in facts.seats}
     counted = {node: counted_on(node, facts, rows[node], workers) for node in facts.seats}
     servers = _servers(outcome)
@@ -186,7 +188,8 @@ def _worker_totals(name: str, outcome: Outcome, steps: list[Row]) -> WorkerTotal
     """What a worker said at its end, or else what its rows say."""
     rows = [row for row in steps if row["seat"] == name]
     last: Row = rows[-1] if rows else {"worker_steps": 0, "samples": 0, "time_s": 0.0}
-    said = outcome.totals.get(name) or {**last, "train_s": last["time_s"]}
+    refused = outcome.refused.get(name, {})
+    said = outcome.totals.get(name) or {**last, **refused, "train_s": last["time_s"]}
     spans = {key: sum(row[key] for row in rows) for key in ("load_s", "compute_s", "exchange_s")}
     return WorkerTotals(
         name=name,

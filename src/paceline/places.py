@@ -13,8 +13,19 @@ from paceline.finite import Refusals
 from paceline.measure.profile import Profile
 from paceline.optim import Optimizer
 from paceline.replica import Replica
+from paceline.runs import RunDir
 from paceline.spec import RunSpec
 from paceline.strategies.base import Place
+
+
+def profile_of(berth: Berth, spec: RunSpec, count: int) -> Profile | None:
+    """Look closely at worker 0 and at servers, where that was asked for."""
+    another_worker = berth.seat.role == "worker" and berth.seat.index != 0
+    # A process can have one profile at a time.
+    beside_worker = berth.seat.role == "server" and spec.cluster.shares_process
+    if not spec.record.profile or another_worker or beside_worker:
+        return None
+    return Profile(berth.seat.name, RunDir(berth.run_dir).profile, count=count)
 
 
 def take_place(berth: Berth, spec: RunSpec, profile: Profile | None = None) -> Place:

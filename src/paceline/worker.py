@@ -40,14 +40,13 @@ from paceline.linux import own_pid
 from paceline.measure.clock import Clock, virtual
 from paceline.measure.monitor import watch_node
 from paceline.measure.process_usage import peak_bytes
-from paceline.measure.profile import Profile
 from paceline.measure.recorder import Recorder
 from paceline.measure.thread_usage import ThreadUsage
-from paceline.places import take_place
+from paceline.places import profile_of, take_place
 from paceline.runs import RunDir, named_beside
 from paceline.spec import RunSpec
 from paceline.strategies.base import Member
-from paceline.workloads.base import Batch, Data, Unread, rows_of
+from paceline.workloads.base import Batch, Data, Unread, formula_of, rows_of
 
 # How long a worker that lost another waits for the driver to name it.
 _PATIENCE_S: Final = 4.0
@@ -99,7 +98,7 @@ def _work(berth: Berth, spec: RunSpec) -> None:
 
 
 def _serve(berth: Berth, spec: RunSpec) -> None:
-    profile = _profile(berth, spec, count=_SERVED_IN_PROFILE)
+    profile = profile_of(berth, spec, count=_SERVED_IN_PROFILE)
     with _BUILDING:
         place = take_place(berth, spec, profile)
     berth.line.send("joined", pid=own_pid(), state=place.state_sums)
@@ -125,16 +124,6 @@ def _monitor(berth: Berth, spec: RunSpec) -> None:
         berth.meter,
         spec.dilation,
     )
-
-
-def _profile(berth: Berth, spec: RunSpec, count: int) -> Profile | None:
-    """Look closely at worker 0 and at servers, where that was asked for."""
-    another_worker = berth.seat.role == "worker" and berth.seat.index != 0
-    # A process can have one profile at a time.
-    beside_worker = berth.seat.role == "server" and spec.cluster.shares_process
-    if not spec.record.profile or another_worker or beside_worker:
-        return None
-    return Profile(berth.seat.name, RunDir(berth.run_dir).profile, count=count)
 
 
 @final
@@ -174,7 +163,7 @@ class Worker:
             has_loss=self.compute.has_loss,
             dilation=spec.dilation,
         )
-        self.profile = _profile(berth, spec, count=_STEPS_IN_PROFILE)
+        self.profile = profile_of(berth, spec, count=_STEPS_IN_PROFILE)
         self.clock = Clock(spec.dilation)
         self.num_steps = 0
         self.touched_rows: int | None = None
@@ -183,7 +172,7 @@ class Worker:
         spec, member, replica = self.spec, self.member, self.replica
         ready = member.ready if member.overlaps else None
         if not spec.is_replayed:
-            formula = None if spec.strategy.needs_autograd else spec.workload.gradients
+            formula = None if spec.strategy.needs_autograd else formula_of(spec.workload)
             model = member.wrap(replica.model)
             return Real(
                 spec.workload.loss,
@@ -238,12 +227,22 @@ class Worker:
         try:
             self.train()
         except Exception as error:
+            self._tell_refused(error)
             if not self.member.is_lost_peer(error):
                 raise
             if self.member.lost_peer() is None:
                 # The driver may know which seat is gone; we only know that somebody is.
                 self.line.await_abort(_PATIENCE_S)
             raise (self.member.lost_peer() or error) from None
+
+    def _tell_refused(self, error: Exception) -> None:
+        """Say how many steps were refused: a run that fails has no totals of its workers."""
+        if self.place.refusals.flaws:
+            # The step that was one too many was made as well.
+            num_steps = self.num_steps + isinstance(error, NotFinite)
+            table = {"worker_steps": num_steps, "samples": num_steps * self.order.batch}
+            with contextlib.suppress(Aborted):
+                self.line.send("refused", **table, **self.place.refusals.table())
 
     def train(self) -> None:
         """The loop: load, compute, exchange."""

@@ -49,23 +49,21 @@ class Real(Compute):
                 parameter.register_post_accumulate_grad_hook(ready)  # type: ignore[no-untyped-call]
 
     def gradients(self, batch: Sequence[Tensor]) -> float:
-        if not self._looks_closely:
-            return self._compute(batch)
-        self._looks_closely = False
-        before = self._watch.sums()
-        loss = self._compute(batch)
-        self._watch.check_kept(before)
-        return loss
+        before = self._watch.sums() if self._looks_closely else None
+        self._gradients.zero_()
+        value = None if self._formula is None else self._by_formula(self._formula, batch)
+        if value is None:
+            value = self._back_propagate(batch)
+        if before is not None:
+            self._looks_closely = False
+            self._watch.check_kept(before)
+        return value
 
     def check(self) -> None:
         self._watch.check()
         self._looks_closely = self._watch.is_due
 
-    def _compute(self, batch: Sequence[Tensor]) -> float:
-        self._gradients.zero_()
-        known = self._by_formula(batch)
-        if known is not None:
-            return known
+    def _back_propagate(self, batch: Sequence[Tensor]) -> float:
         loss = self._loss(self._model, batch)
         if self._is_first:
             check_loss(loss, f"{getattr(self._loss, '__qualname__', 'loss')}(model, batch)")
@@ -75,8 +73,8 @@ class Real(Compute):
             self._watch.check()  # gradients that went elsewhere would be lost without a word
         return loss.item()
 
-    def _by_formula(self, batch: Sequence[Tensor]) -> float | None:
-        loss = None if self._formula is None else self._formula(self._model, batch)
+    def _by_formula(self, formula: Formula, batch: Sequence[Tensor]) -> float | None:
+        loss = formula(self._model, batch)
         if loss is not None and self._ready is not None:
             for parameter in self._parameters:
                 self._ready(parameter)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Any, final
 
 from paceline.errors import Problem
 from paceline.finite import are_finite, flaw_of
@@ -12,6 +12,7 @@ from paceline.strategies import STRATEGIES
 from paceline.strategies.base import Member, Place, Strategy
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
     from torch import Tensor
 
 
@@ -109,7 +110,9 @@ class _Alone(Member):
 
     def exchange(self, *, last: bool) -> bool:
         rows = None if self.rows is None else self._row_gradients()
-        if self._learns and not (are_finite(self._gradients) and _are_finite(rows)):
+        if self._learns and not (
+            are_finite(self._gradients) and (rows is None or are_finite(_flat(rows)))
+        ):
             self._refuse(rows)
             return last
         self.num_updates += 1
@@ -127,9 +130,9 @@ class _Alone(Member):
         return gradients
 
     def _refuse(self, rows: Tensor | None) -> None:
-        values = [self._gradients] if rows is None else [self._gradients, rows.numpy().reshape(-1)]
+        values = [self._gradients] if rows is None else [self._gradients, _flat(rows)]
         self._refusals.note(flaw_of(*values), after=self.num_updates)
 
 
-def _are_finite(rows: Tensor | None) -> bool:
-    return rows is None or are_finite(rows.numpy().reshape(-1))
+def _flat(rows: Tensor) -> npt.NDArray[Any]:
+    return rows.numpy().reshape(-1)

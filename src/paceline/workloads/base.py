@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, final
 
@@ -210,3 +210,9 @@ def rows_of(workload: Workload, split: Split, dtype: torch.dtype) -> Data:
     expected = "a paceline.Data, such as paceline.Tensors(inputs, classes)"
     where = call(workload, f"data({split!r}, dtype)")
     return expect(Data, workload.data(split, dtype), where, expected)  # type: ignore[type-abstract]
+
+
+def formula_of(workload: Workload) -> Callable[[nn.Module, Batch], float | None] | None:
+    """Give a workload's own `gradients`; None where it has none, so that no step asks for them."""
+    has_own = type(workload).gradients is not Workload.gradients
+    return workload.gradients if has_own else None
