@@ -47,6 +47,7 @@ from paceline.workloads.data.sparse.binary import Description
 from paceline.workloads.data.sparse.notes import Job, Notes
 from paceline.workloads.data.sparse.rowset import Converted
 from paceline.workloads.data.sparse.writing import Written
+from tests import guided_fuzz
 from tests.made_runs import made
 
 ODD = (
@@ -333,22 +334,29 @@ def fuzz(target: Target, num_inputs: int, seed: int) -> int:
 
 
 def guided(name: str, num_inputs: int) -> None:
-    """Let atheris choose the files; it ends the process."""
-    import atheris
+    """Let atheris choose the files."""
 
-    folder = Path(tempfile.mkdtemp())
-    target = targets(folder)[name]
-    warm_up(target)
-    for module in (untrusted, schema, parquet_sizes, results):
-        for function in vars(module).values():
-            if isinstance(function, FunctionType) and function.__module__ == module.__name__:
-                atheris.instrument_func(function)
-    corpus = folder / "corpus"
-    corpus.mkdir()
-    (corpus / "good").write_bytes(target.good)
-    arguments = [sys.argv[0], f"-runs={num_inputs}", "-max_len=65536", str(corpus)]
-    atheris.Setup(arguments, lambda data: judged(target, data) and None)
-    atheris.Fuzz()
+    def work(folder: Path) -> None:
+        target = targets(folder)[name]
+        warm_up(target)
+        corpus = folder / "corpus"
+        corpus.mkdir()
+        (corpus / "good").write_bytes(target.good)
+        arguments = [f"-runs={num_inputs}", "-max_len=65536", str(corpus)]
+        guided_fuzz.fuzz(_readers(), lambda data: judged(target, data), arguments)
+
+    guided_fuzz.in_child(work)
+
+
+def _readers() -> list[FunctionType]:
+    """Functions of ours that read what others wrote."""
+    modules = (untrusted, schema, parquet_sizes, results)
+    found = [(module, each) for module in modules for each in vars(module).values()]
+    return [
+        each
+        for module, each in found
+        if isinstance(each, FunctionType) and each.__module__ == module.__name__
+    ]
 
 
 def _memory() -> str | None:

@@ -37,6 +37,35 @@ def test_thirty_million_rows_in_a_small_file_are_refused(tmp_path: Path):
         read(path)
 
 
+def with_footer(footer: bytes, before: bytes = b"") -> bytes:
+    return b"PAR1" + before + footer + len(footer).to_bytes(4, "little") + b"PAR1"
+
+
+def test_a_footer_that_would_fill_the_memory_is_refused(tmp_path: Path):
+    path = tmp_path / "evaluations.parquet"
+    # One list of five million empty structures, each of which is a byte here and many when read.
+    path.write_bytes(with_footer(b"\x19\xfc" + b"\xc0\x96\xb1\x02" + bytes(5_000_000) + b"\x00"))
+    with pytest.raises(StoreError, match="a footer of 5,000,007 bytes"):
+        read(path)
+
+
+def test_pages_without_end_are_refused(tmp_path: Path):
+    path = tmp_path / "evaluations.parquet"
+    # Pages of data with no values and no bytes, nine bytes each, and a column that has them all.
+    page, number = b"\x15\x00\x15\x00\x15\x00\x2c\x15\x00\x00\x00", 150_000
+    size = varint(2 * number * len(page))
+    column = b"\x3c" + b"\x55\x00\x26" + size + b"\x26\x08" + b"\x00\x00"
+    group = b"\x19\x1c" + column + b"\x26\x00\x00"
+    path.write_bytes(with_footer(b"\x36\x00\x19\x1c" + group + b"\x00", page * number))
+    with pytest.raises(StoreError, match="more than 100,000 pages"):
+        read(path)
+
+
+def varint(value: int) -> bytes:
+    more = [value >> shift & 127 for shift in range(0, max(1, value.bit_length()), 7)]
+    return bytes([*(each | 128 for each in more[:-1]), more[-1]])
+
+
 @pytest.mark.parametrize(
     ("frame", "message"),
     [

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterator
+from itertools import islice
 from typing import Any, Final, final
 
 _MAGIC: Final = b"PAR1"
@@ -16,6 +17,10 @@ _MAGIC: Final = b"PAR1"
 _MOST_ROWS: Final = 20_000_000
 _MOST_VALUES: Final = 100_000_000
 _MOST_PAGE_BYTES: Final = 1 << 28
+# Reading these takes time and memory of ours: a table of 20 million rows has far less.
+_MOST_FOOTER_BYTES: Final = 1 << 22
+_MOST_HEADER_BYTES: Final = 1 << 20
+_MOST_PAGES: Final = 100_000
 _MOST_DEPTH: Final = 16
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
 
@@ -32,38 +37,47 @@ def check(content: memoryview) -> int:
     (length,) = struct.unpack("<I", content[-8:-4])
     if length > len(content) - 12:
         raise ValueError("its footer is longer than it is")
+    if length > _MOST_FOOTER_BYTES:
+        raise ValueError(f"a footer of {length:,} bytes, more than {_MOST_FOOTER_BYTES:,}")
     footer = _Thrift(content[: len(content) - 8], len(content) - 8 - length).structure()
     num_rows = _count(footer, 3, _MOST_ROWS, "rows")
     groups = _structures(footer, 4)
     if sum(_count(each, 3, _MOST_ROWS, "rows") for each in groups) != num_rows:
         raise ValueError("its groups have other rows than it has")
+    num_pages = 0
     for group in groups:
         for column in _structures(group, 1):
-            _check_column(content, _structure(column, 3))
+            num_pages += _check_column(content, _structure(column, 3), _MOST_PAGES - num_pages)
     return num_rows
 
 
-def _check_column(content: memoryview, column: Fields) -> None:
+def _check_column(content: memoryview, column: Fields, most_pages: int) -> int:
+    """See that a column lies in the file; returns how many pages it has."""
     num_values = _count(column, 5, _MOST_VALUES, "values")
     size = _count(column, 7, len(content), "bytes")
     starts = [column[key] for key in (9, 11) if isinstance(column.get(key), int)]
     first = min((each for each in starts if each > 0), default=-1)
     if first < 4 or first + size > len(content) - 8:
         raise ValueError("a column outside of the file")
-    if sum(_page_values(content, first, first + size)) != num_values:
+    values = list(islice(_page_values(content, first, first + size), most_pages + 1))
+    if len(values) > most_pages:
+        raise ValueError(f"more than {_MOST_PAGES:,} pages")
+    if sum(values) != num_values:
         raise ValueError("a column whose pages have other values than it has")
+    return max(1, len(values))
 
 
 def _page_values(content: memoryview, at: int, end: int) -> Iterator[int]:
-    """Yield how many values each page of data has."""
+    """Yield how many values each page has; one that is no data has none."""
     while at < end:
-        reader = _Thrift(content[:end], at)
+        reader = _Thrift(content[: min(end, at + _MOST_HEADER_BYTES)], at)
         page = reader.structure()
         size = _count(page, 2, _MOST_PAGE_BYTES, "bytes in a page")
         at = reader.at + _count(page, 3, end - reader.at, "bytes in a page")
         kind = _count(page, 1, _DATA_V2, "kinds of pages")
         if kind == _DICTIONARY:
             _count(_structure(page, 7), 1, 8 * size + 8, "values in a dictionary")
+            yield 0
         elif kind in {_DATA, _DATA_V2}:
             header = _structure(page, 5 if kind == _DATA else 8)
             yield _count(header, 1, _MOST_VALUES, "values in a page")

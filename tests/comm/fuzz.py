@@ -13,7 +13,6 @@ import argparse
 import random
 import secrets
 import struct
-import sys
 import time
 from collections.abc import Iterator
 from itertools import islice
@@ -22,6 +21,7 @@ from math import prod
 from paceline.comm import wire
 from paceline.comm.base import Message
 from paceline.errors import WireError
+from tests import guided_fuzz
 
 RUN = bytes(range(16))
 MOST_VALUE_BYTES = 1 << 12
@@ -146,11 +146,7 @@ def fuzz(num_frames: int, seed: int) -> int:
 
 
 def guided(num_frames: int) -> None:
-    """Let atheris choose the frames; it ends the process."""
-    import atheris
-
-    for function in (wire.decode, wire._read_kind.__wrapped__):
-        atheris.instrument_func(function)
+    """Let atheris choose the frames."""
 
     def one_input(data: bytes) -> None:
         # Most random bytes are of another run; half of the time that is not what is looked at.
@@ -158,8 +154,9 @@ def guided(num_frames: int) -> None:
             data = wire.MAGIC + bytes([wire.VERSION]) + data[5:16] + RUN + data[32:]
         judge(bytearray(data))
 
-    atheris.Setup([sys.argv[0], f"-runs={num_frames}", "-max_len=256"], one_input)
-    atheris.Fuzz()
+    functions = (wire.decode, wire._read_kind.__wrapped__)
+    arguments = [f"-runs={num_frames}", "-max_len=256"]
+    guided_fuzz.in_child(lambda _: guided_fuzz.fuzz(functions, one_input, arguments))
 
 
 def main() -> None:
