@@ -207,7 +207,7 @@ class Verdict:
     suggestion: str | None = None
     """None where the measured parts support none."""
     expected_gain: float | None = None
-    """Samples per second with the suggestion followed, over those of this run."""
+    """Samples per second with the suggestion followed, over those of this run; None: not known."""
 
 
 @final

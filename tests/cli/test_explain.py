@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from paceline.results import NodeUsage
 from tests.commands import paceline
 from tests.made_runs import made
 from tests.verdict.made import worker
@@ -17,6 +18,9 @@ def runs(tmp_path_factory):
     slow = worker(1, compute_s=9.0, exchange_s=1.0, wait_s=0.0)
     made(cwd / "runs", "ring", num_workers=2, workers=(fast, slow), host_cpu_percent=40.0)
     made(cwd / "runs", "ps-sync", num_workers=2, status="failed")
+    beside = NodeUsage(name="node0", seats=("worker0",), cpu_percent_mean=50.0)
+    full = {"host_cpu_percent": 99.0, "host_cores": 2, "nodes": (beside,)}
+    made(cwd / "runs", "single", num_workers=1, **full)
     return cwd
 
 
@@ -26,6 +30,11 @@ class TestExplain:
         for expected in ("A step of each worker", "C compute", "host, all cores", "worker1 takes"):
             assert expected in told
         assert "repair worker1" in told.partition("What to try next")[2]
+
+    def test_beside_other_programs_it_says_what_to_do(self, runs):
+        told = paceline("explain", "single", cwd=runs).stdout
+        assert "other programs use 74 % of them" in told
+        assert told.endswith("What to try next\nend the other programs, or use a quieter machine\n")
 
     def test_a_bar_needs_no_colours(self, runs):
         told = paceline("explain", "ring", cwd=runs).stdout

@@ -65,6 +65,8 @@ class TestKinds:
         workers = [worker(rank, compute_s=9.0, ready_s=5.0) for rank in range(4)]
         verdict = judge(result(*workers, host_cpu_percent=99.0))
         assert named(verdict) == ("host-limited", "host")
+        assert "fewer workers" in verdict.suggestion
+        assert verdict.expected_gain is None
 
     def test_a_machine_that_others_fill_does_not_hide_a_straggler(self):
         fast = worker(0, compute_s=1.0, exchange_s=9.0, wait_s=8.0, ready_s=3.0)

@@ -102,6 +102,8 @@ def _print(result: Result, operators: list[dict[str, Any]], console: Console) ->
         console.print("\n[bold]What to try next[/]")
         for tip in tips:
             console.print(f"{tip.gain:4.2f} x  {escape(tip.advice)}")
+    elif verdict and verdict.suggestion:
+        console.print(f"\n[bold]What to try next[/]\n{escape(verdict.suggestion)}")
 
 
 def _why_none(result: Result) -> str:

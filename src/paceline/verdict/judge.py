@@ -46,13 +46,25 @@ def _found(view: View, thresholds: Thresholds) -> Verdict:
     return next(found for rule in _RULES if (found := rule(view, thresholds)) is not None)
 
 
+def _host_limited(sentence: str, evidence: dict[str, float], advice: str) -> Verdict:
+    """What it would bring to follow the advice, nothing measured tells."""
+    return Verdict(
+        kind="host-limited",
+        where="host",
+        sentence=sentence,
+        evidence=evidence,
+        suggestion=advice,
+    )
+
+
 def _by_device(view: View, _: Thresholds) -> Verdict | None:
     """A replayed device that could not keep its own pace says so itself."""
     if view.result.compute != "replayed" or not view.result.host_limited:
         return None
     sentence = "host-limited: this machine could not keep up with the replayed times"
     evidence = {"host": view.host, "starved": view.starved}
-    return Verdict(kind="host-limited", where="host", sentence=sentence, evidence=evidence)
+    advice = f"slow time down (--dilation {2 * view.result.dilation:g}), or use fewer workers"
+    return _host_limited(sentence, evidence, advice)
 
 
 def _others_fill_it(view: View, limits: Thresholds) -> Verdict | None:
@@ -65,7 +77,8 @@ def _others_fill_it(view: View, limits: Thresholds) -> Verdict | None:
         f"programs use {_percent(others)} of them"
     )
     evidence = {"host": view.host, "other_programs": others, "starved": view.starved}
-    return Verdict(kind="host-limited", where="host", sentence=sentence, evidence=evidence)
+    advice = "end the other programs, or use a quieter machine"
+    return _host_limited(sentence, evidence, advice)
 
 
 def _one_is_late(view: View, limits: Thresholds) -> Verdict | None:
@@ -104,7 +117,8 @@ def _host_is_full(view: View, limits: Thresholds) -> Verdict | None:
         f"{view.slowest} waits {_percent(view.starved)} of its time for one"
     )
     evidence = {"host": view.host, "starved": view.starved}
-    return Verdict(kind="host-limited", where="host", sentence=sentence, evidence=evidence)
+    advice = "use fewer workers or fewer threads, or a machine with more cores"
+    return _host_limited(sentence, evidence, advice)
 
 
 def _loads(view: View, limits: Thresholds) -> Verdict | None:
