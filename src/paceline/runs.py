@@ -222,7 +222,8 @@ class RunDir:
                 return f"{path.name} is a link"
             if found.st_uid != os.geteuid():
                 return f"{path.name} belongs to another user (uid {found.st_uid})"
-        return None
+        # Events would be written wherever it leads; an archive makes links that belong to us.
+        return "tensorboard is a link" if self.tensorboard.is_symlink() else None
 
     def _is_of_another_host(self) -> bool:
         try:

@@ -120,3 +120,10 @@ class TestFolders:
         (tmp_path / "runs" / run.name).symlink_to(run.path)
         assert "is a link" in self.listed(tmp_path / "runs")["reason"]
         assert not run.is_sealed
+
+    def test_one_whose_events_would_go_elsewhere_is_not(self, tmp_path: Path):
+        run, elsewhere = self.unsealed(tmp_path / "runs"), tmp_path / "elsewhere"
+        elsewhere.mkdir()
+        run.tensorboard.symlink_to(elsewhere)
+        assert "tensorboard is a link" in self.listed(tmp_path / "runs")["reason"]
+        assert list(elsewhere.iterdir()) == []
