@@ -3,7 +3,10 @@
 import re
 
 from paceline.exhibits import Claim, Column, Figure, Listing, Page, Section, labelled, table_of
+from paceline.report import page_of, write
 from paceline.report.html import html
+from tests.browser import ONE_WORD_LINES, browser
+from tests.made_runs import made
 
 CLAIMS = (
     Claim(key="L1", said="about 0.33", measured="0.34", judgement="holds"),
@@ -86,3 +89,16 @@ def test_no_line_of_a_sentence_ends_within_an_option_or_before_a_per_cent_sign()
     whole = re.findall(r'<span class="whole">(.*?)</span>', text)
     assert whole == ["77 %", "--lr-scaling"]
     assert re.sub(r"</?span[^>]*>", "", text).count("77 % &amp; slow (--lr-scaling linear)") == 1
+
+
+def test_the_name_of_a_long_row_is_not_one_word_wide_on_a_telephone(tmp_path):
+    pairs = [("mine.py:Reg", 0.01), ("mine.py:Reg", 0.02), ("mine.py:Own", 0.02)]
+    runs = [
+        made(tmp_path / "runs", lr=lr, batch=batch, workload=name)
+        for name, lr in pairs
+        for batch in (75, 150)
+    ]
+    path = write(page_of(runs), tmp_path / "page")
+    with browser(tmp_path / "profile") as chromium:
+        chromium.open(path, 400)
+        assert chromium.evaluate(ONE_WORD_LINES) == []

@@ -98,3 +98,9 @@ def test_what_sides_train_is_told_where_it_differs_between_strategies(tmp_path):
         made(tmp_path, "ring", fields_of_workload='subset = "tenth"'),
     ]
     assert [side.label for side in sides_of(runs)] == ["single, subset full", "ring, subset tenth"]
+
+
+def test_several_targets_are_named_as_they_are_typed(tmp_path):
+    given = ("target = ['mae<=0.2', 'r2>=0.9']", "target = ['mae<=0.1']")
+    labels = [side.label for side in sides_of([made(tmp_path, more=each) for each in given])]
+    assert labels == ["ring, target mae<=0.2 and r2>=0.9", "ring, target mae<=0.1"]

@@ -227,7 +227,10 @@ def _words(run: StoredRun, keys: Sequence[str]) -> str:
 def _word(key: str, value: Any) -> str:
     if value is None:
         return ""
-    text = f"{value:g}" if isinstance(value, float) else str(value)
+    if isinstance(value, list):
+        text = " and ".join(map(str, value))
+    else:
+        text = f"{value:g}" if isinstance(value, float) else str(value)
     if key == "num_workers" and value == 1:
         return "1 worker"
     if key in _WORDS:
