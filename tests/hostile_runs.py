@@ -72,7 +72,6 @@ READABLE: dict[str, Change] = {
     "markup": _result(workload="[bold]x[/nothing]", strategy="[/]", reason="[red"),
     "escapes": _result(workload="\x1b]0;owned\x07\x1b[2J", warnings=["\x1b[31mred", "\u202e"]),
     "surrogate": _result(workload="\ud800", meaning="\udfff"),
-    "a billion workers": _result(num_workers=10**9),
     "no seconds": _result(train_s=0.0, steps_per_s=0.0),
     "many lines": _result(workload="a\nb\nc" * 1000),
     "no environment": _text("environment.json", "[1"),
@@ -82,6 +81,8 @@ READABLE: dict[str, Change] = {
 }
 UNREADABLE: dict[str, Change] = {
     "wrong types": _result(workload=3),
+    "a billion workers": _result(num_workers=10**9),
+    "no worker": _result(num_workers=0),
     "workers of words": _result(workers=["x"]),
     "nodes of nothing": _result(nodes=None),
     "infinite": _text("result.json", '{"train_s": 1e999, "run": 1}'),

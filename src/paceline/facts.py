@@ -13,7 +13,7 @@ from paceline.metrics import Better
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
 # More than any machine has; to seal a run takes time for each of them.
-_MOST_WORKERS: Final = 10_000
+MOST_WORKERS: Final = 10_000
 
 
 @final
@@ -72,7 +72,7 @@ class Facts:
         if odd:
             raise ValueError(f"seats: {odd[0]!r} is not a name")
         workers = {seat for seat in seats if seat.startswith("worker")}
-        if not 1 <= self.num_workers == len(workers) <= _MOST_WORKERS:
+        if not 1 <= self.num_workers == len(workers) <= MOST_WORKERS:
             raise ValueError(f"num_workers = {self.num_workers}: {len(workers)} have a seat")
         if workers != {f"worker{index}" for index in range(self.num_workers)}:
             raise ValueError("seats: workers are not numbered")

@@ -9,6 +9,7 @@ from typing import Any, Literal, Self, final
 
 from paceline import schema
 from paceline.errors import StoreError
+from paceline.facts import MOST_WORKERS
 from paceline.metrics import Better
 
 Status = Literal["finished", "failed", "interrupted"]
@@ -332,6 +333,8 @@ class Result:
             made = schema.read(cls, table)
         except ValueError as error:
             raise StoreError(f"not a result: {error}") from error
+        if not 1 <= made.num_workers <= MOST_WORKERS:
+            raise StoreError(f"not a result: num_workers = {made.num_workers}")
         return made.judged(made.verdict)
 
 
