@@ -54,10 +54,11 @@ def _input(_: Result, verdict: Verdict) -> str:
 
 
 def _compute(result: Result, verdict: Verdict) -> str:
-    share = _percent(verdict, "compute")
+    """One worker lacks the others' help; several are slower by the part that is no computing."""
     if result.num_workers == 1:
-        return f"one worker computes alone ({share} of each step)"
-    return f"workers compute for {share} of each step"
+        return f"one worker computes alone ({_percent(verdict, 'compute')} of each step)"
+    rest = 1 - verdict.evidence.get("compute", 0.0)
+    return f"workers do not compute for {100 * rest:.0f} % of each step"
 
 
 def _exchange(_: Result, verdict: Verdict) -> str:
