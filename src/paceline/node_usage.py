@@ -115,8 +115,9 @@ def network_fields(count: NodeCount | None) -> Row:
     if count is None:
         return {}
     return {
-        "net_sent_bytes": count.sent_bytes,
-        "net_received_bytes": count.received_bytes,
+        # A packet that is not TCP's, as ARP's, is shorter than the headers that are taken off.
+        "net_sent_bytes": max(0, count.sent_bytes),
+        "net_received_bytes": max(0, count.received_bytes),
         "packets_sent": count.packets_sent,
         "packets_received": count.packets_received,
         "network_counted_by": count.counted_by,

@@ -188,6 +188,12 @@ class TestWhy:
             ),
             (
                 Verdict(
+                    kind="compute", where="worker0", sentence="compute", evidence={"compute": 0.6}
+                ),
+                "ps-sync is slower because workers do not compute for 40 % of each step.",
+            ),
+            (
+                Verdict(
                     kind="balanced",
                     where=None,
                     sentence="nothing takes most of a step",
