@@ -15,11 +15,12 @@ FROM_TORCH_INDEX := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 PEERS := .venv-peers/bin
 PEERS_PIP := $(PEERS)/pip --disable-pip-version-check install --quiet
 REPEAT ?= 3
+MOMENTS ?= 3
 ONLY ?=
 BEFORE ?= ../before
 BLOCKS ?= 20
 
-.PHONY: demo demo-options test test-thorough test-hostile check fuzz bench bench-demo bench-before bench-verdicts bench-peers bench-study-peers clean
+.PHONY: demo demo-options test test-thorough test-hostile test-machines check fuzz bench bench-demo bench-before bench-checkpoints bench-scripts bit-equal hashes bench-verdicts bench-plan bench-machines bench-overlap bench-peers bench-study-peers clean
 
 demo: .venv/.installed ## compare strategies on the embedded data: a table, a conclusion, a report
 	@if $(BIN)/python -c '$(CAN_EMULATE)' 2>/dev/null; then \
@@ -33,16 +34,20 @@ demo: .venv/.installed ## compare strategies on the embedded data: a table, a co
 demo-options:
 	@echo $(DEMO) $(DEMO_LINKS)
 
-# Most tests start processes and wait for them: three at a time take half as long.
+# Most tests start processes and wait for them: three at a time take half as long. Those of a file stay
+# together: several classes look at what a fixture of their module made once.
 test: .venv/.installed-dev ## all tests
-	$(BIN)/pytest --numprocesses 3 --dist loadscope -m "not thorough and not alone"
-	$(BIN)/pytest -m "alone and not thorough"
+	$(BIN)/pytest --numprocesses 3 --dist loadfile -m "not thorough and not alone"
+	$(BIN)/pytest -m "alone and not thorough" $$(grep -rl --include='test_*.py' mark.alone tests)
 
 test-thorough: .venv/.installed-dev ## all tests, and those that show the same in other numbers
 	$(BIN)/pytest -m ""
 
 test-hostile: .venv/.installed-dev ## runs under attack by an ordinary user, for five minutes
 	$(BIN)/python -m tests.hostile --seconds 300
+
+test-machines: .venv/.installed-ray ## runs on three hosts through ssh, torchrun, Ray and by hand, and what is lost at any moment; needs root, sshd
+	$(BIN)/pytest -m "" tests/machines
 
 check: .venv/.installed-dev ## style, types, and which module may import which
 	$(BIN)/ruff format --check .
@@ -69,6 +74,7 @@ bench: .venv/.installed-dev ## figures, as ratios within one run
 	-$(BIN)/python benchmarks/commands.py
 	-$(BIN)/python benchmarks/kill_driver.py
 	-$(BIN)/python benchmarks/kill_driver.py --runs 50 --emulated
+	-$(BIN)/python benchmarks/faults.py --kills 20 --mtbf 3
 	-$(BIN)/python benchmarks/links.py
 	-$(BIN)/python benchmarks/links.py --nodes 6
 	-$(BIN)/python benchmarks/traffic.py --replay --steps 2
@@ -77,13 +83,30 @@ bench: .venv/.installed-dev ## figures, as ratios within one run
 	-$(BIN)/python benchmarks/parameter_server.py
 	-$(BIN)/python benchmarks/ring.py
 	-$(BIN)/python benchmarks/sparse.py
+	-$(BIN)/python benchmarks/sparse_rows.py
+	-$(BIN)/python benchmarks/halving.py
 	-$(BIN)/python benchmarks/replay.py
 	-$(BIN)/python benchmarks/speed_ups.py --workers 1,6
 	-$(BIN)/python benchmarks/report.py
 
+bench-checkpoints: .venv/.installed-dev ## what checkpoints cost, and drivers killed while they are written
+	-$(BIN)/python benchmarks/checkpoint_cost.py
+	-$(BIN)/python benchmarks/kill_and_resume.py --runs 100
+
 # BEFORE is another checkout, with an environment of its own: git worktree add, then make test there.
 bench-before: .venv/.installed-dev ## steps/s of this checkout over another's; BEFORE=path BLOCKS=n
 	$(BIN)/python benchmarks/before_after.py --before $(BEFORE)/.venv/bin/python --blocks $(BLOCKS)
+
+bench-scripts: .venv/.installed-dev ## what paceline.wrap costs a script; three minutes, a quiet machine
+	$(BIN)/python benchmarks/scripts.py
+
+bit-equal: .venv/.installed-dev ## whether results are equal to the bit to another checkout's; BEFORE=path
+	$(BIN)/python benchmarks/bit_equal.py --before $(BEFORE)
+
+# What is written down already stays: AGAIN=--again replaces it, where numbers are meant to change.
+AGAIN ?=
+hashes: .venv/.installed-dev ## write hashes of short runs down for this torch and this processor
+	$(BIN)/python benchmarks/bit_equal.py --record $(AGAIN)
 
 bench-demo: .venv/.installed-dev ## whether make demo ends in the same ranking, and what a taken core does to it
 	-$(BIN)/python benchmarks/demo.py --tries 10
@@ -93,6 +116,18 @@ bench-verdicts: .venv/.installed-dev ## verdicts against bottlenecks that were p
 	$(BIN)/python benchmarks/verdicts.py build/verdicts.jsonl
 	$(BIN)/python benchmarks/suggestions.py
 	$(BIN)/python benchmarks/stragglers.py
+
+bench-plan: .venv/.installed-dev ## predictions against emulated runs, written into the package; half an hour, a quiet machine
+	$(BIN)/python benchmarks/plan.py build/plan.jsonl --write
+	$(BIN)/python benchmarks/plan.py build/plan-from-runs.jsonl --from-runs
+
+bench-machines: .venv/.installed-dev ## real machines over emulated ones, encryption, starts, losses; needs root, sshd; PARTS="speed encryption ring start" REPEAT=n
+	-PYTHONPATH=. $(BIN)/python benchmarks/machines.py $(PARTS) --repetitions $(REPEAT)
+	-PYTHONPATH=. $(BIN)/python benchmarks/losses.py --moments $(MOMENTS)
+
+bench-overlap: .venv/.installed-dev ## parameter servers overlapped and spread, over ring; needs namespaces
+	-$(BIN)/python benchmarks/overlap.py
+	-$(BIN)/python benchmarks/overlap.py --real
 
 bench-peers: .venv/.installed .venv-peers/.installed ## the same training by other libraries; ONLY=name,... REPEAT=n
 	$(BIN)/paceline data get mnist
@@ -114,6 +149,11 @@ clean: ## remove the environments
 
 .venv/.installed-dev: .venv/.installed
 	$(PIP) --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+# An extra of its own: not every Python has a Ray. Tests of it are skipped without, and say so.
+.venv/.installed-ray: .venv/.installed-dev
+	$(PIP) --constraint constraints.txt --editable '.[ray]'
 	touch $@
 
 # One by one: a peer that cannot be installed is told, and the others are still compared.

@@ -12,8 +12,8 @@ import statistics
 import tempfile
 
 import paceline
-from paceline.optim import Optimizer, Sgd
-from paceline.schedules import Cosine
+from paceline.training.optim import Optimizer, Sgd
+from paceline.training.schedules import Cosine
 from paceline.workloads.base import Workload
 from paceline.workloads.mnist import LenetMnist, LogisticMnist
 

@@ -116,19 +116,21 @@ class Checkout:
 
     python: str
     environment: dict[str, str] = field(default_factory=lambda: {**os.environ})
+    script: str = __file__
+    """What carries them out when it is called with --serve."""
 
     def __post_init__(self) -> None:
         self.environment.pop("PYTHONPATH", None)  # it would put one paceline before the other
         self._process = subprocess.Popen(
-            [self.python, __file__, "--serve"],
+            [self.python, self.script, "--serve"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             text=True,
             env=self.environment,
         )
 
-    def run(self, table: dict[str, Any]) -> dict[str, float]:
-        """Carry out a run; its steps, steps per second, and CPU seconds."""
+    def run(self, table: dict[str, Any]) -> dict[str, Any]:
+        """Carry out a run; what the script tells of it."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write(json.dumps(table) + "\n")
@@ -136,7 +138,7 @@ class Checkout:
         line = self._process.stdout.readline()
         if not line:
             raise SystemExit(f"{self.python} ended with code {self._process.wait()}")
-        told: dict[str, float] = json.loads(line)
+        told: dict[str, Any] = json.loads(line)
         return told
 
     def end(self) -> None:
@@ -208,7 +210,8 @@ def steps_for(case: dict[str, Any], side: Checkout, seconds: float) -> int:
     """How many steps of each worker take about so long."""
     probe = side.run({**case, "seconds": PROBE_S})
     workers: int = case.get("num_workers", 1)
-    return max(FEW_STEPS + 1, round(seconds * probe["steps_per_s"] / workers))
+    steps_per_s: float = probe["steps_per_s"]
+    return max(FEW_STEPS + 1, round(seconds * steps_per_s / workers))
 
 
 def cases_of(arguments: argparse.Namespace) -> dict[str, dict[str, Any]]:

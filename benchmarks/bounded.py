@@ -13,7 +13,7 @@ from typing import Any
 
 import psutil
 
-from paceline import linux
+from paceline.system import linux
 
 _PATIENCE_S = 5.0
 

@@ -19,7 +19,7 @@ import torch
 from ratios import Ratio, alternate
 
 from paceline.compute.real import Real
-from paceline.replica import Replica
+from paceline.training.replica import Replica
 from paceline.workloads import WORKLOADS
 
 BATCH = 32

@@ -62,7 +62,7 @@ def fill(strategy: str, workers: int, link: str, *options: str, steps: int = 10)
             raise SystemExit(done.stderr)
         taken_s = (steal_seconds() or 0.0) - stolen_s
         result = json.loads(done.stdout.splitlines()[-1])
-        median_s = _median_step_s(Path(folder) / Path(result["run"]).name / "steps.parquet")
+        median_s = median_step_s(Path(folder) / Path(result["run"]).name / "steps.parquet")
     by_median, by_mean = (_fill_of(result, each) for each in (median_s, result["train_s"] / steps))
     limited = ", host-limited" if result["host_limited"] else ""
     print(
@@ -73,7 +73,7 @@ def fill(strategy: str, workers: int, link: str, *options: str, steps: int = 10)
     return by_median
 
 
-def _median_step_s(path: Path) -> float:
+def median_step_s(path: Path) -> float:
     """The median of all workers' steps; a row is a step, the first ends where the clock began."""
     rows = polars.read_parquet(path).sort("time_s")
     steps = rows.select(polars.col("time_s").diff().over("seat").drop_nulls())

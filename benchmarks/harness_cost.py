@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from ratios import alternate
 
 import paceline
-from paceline.optim import Sgd
+from paceline.training.optim import Sgd
 from paceline.workloads.mnist import LenetMnist, LogisticMnist, Mnist
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def as_people_write_it(model: nn.Module) -> tuple[Step, Step]:
 
 
 def tuned_by_hand(model: nn.Module) -> tuple[Step, Step]:
-    from paceline.replica import Replica
+    from paceline.training.replica import Replica
 
     replica = Replica(model)
     parameters, gradients = replica.parameters, replica.gradients

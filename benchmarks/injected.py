@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import paceline
-from paceline.results import Result
+from paceline.outcome.results import Result
 from paceline.spec import RunSpec
 from paceline.testing.workloads import Burdened
 

@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from paceline.runs import all_runs
+from paceline.store.runs import all_runs
 from paceline.testing.leftovers import Witness, locks_below, unfinished_files
 
 COMMAND = [sys.executable, "-m", "paceline", "run", "logistic-mnist", "--strategy", "solo"]

@@ -15,8 +15,8 @@ from pathlib import Path
 import polars
 
 import paceline
-from paceline.optim import Sgd
-from paceline.schedules import Cosine
+from paceline.training.optim import Sgd
+from paceline.training.schedules import Cosine
 from paceline.workloads.cifar import Resnet20Cifar10
 
 BATCH = 128

@@ -20,11 +20,11 @@ import statistics
 import sys
 import time
 
-from paceline.attempts import attempt
 from paceline.clusters.emulated.achieved import measure
 from paceline.clusters.emulated.network import Link, Network, gain_rights
 from paceline.description import parse_rate
 from paceline.measure.environment import steal_seconds
+from paceline.system.attempts import attempt
 
 RATES = "100mbit,1gbit,2gbit"
 SECONDS = 1.0

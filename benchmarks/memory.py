@@ -30,7 +30,7 @@ import psutil
 from bounded import end_children
 from trials import spread, table
 
-from paceline import linux
+from paceline.system import linux
 
 MOST_TIMES = 2.5
 LARGE_BYTES = 233_000_000

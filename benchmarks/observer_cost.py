@@ -25,7 +25,7 @@ import polars as pl
 from ratios import Ratio, alternate
 
 import paceline
-from paceline.progress import View
+from paceline.engine.progress import RunView
 from paceline.strategies.all_reduce.describe import Ring
 from paceline.strategies.base import Strategy
 from paceline.strategies.local import Single, Solo
@@ -56,7 +56,7 @@ class Turns:
     changes: list[tuple[float, bool]] = field(default_factory=list)
     """When a window began, and whether monitors watched in it."""
 
-    def look(self, view: View) -> None:
+    def look(self, view: RunView) -> None:
         if view.phase != "training" and not self.changes:
             return
         index = int(view.time_s // WINDOW_S)

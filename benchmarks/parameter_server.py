@@ -20,10 +20,10 @@ from ratios import alternate
 
 import paceline
 from paceline.clusters.local import Local
-from paceline.optim import Sgd
 from paceline.strategies.base import Strategy
 from paceline.strategies.local import Solo
 from paceline.strategies.parameter_server.describe import PsAsync, PsSync
+from paceline.training.optim import Sgd
 from paceline.workloads.base import Workload
 from paceline.workloads.mnist import LenetMnist, LogisticMnist
 from paceline.workloads.synthetic import Synthetic

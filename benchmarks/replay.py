@@ -22,8 +22,8 @@ import tomli_w
 from ratios import Ratio, alternate
 
 import paceline
-from paceline.calibration import calibrate, file_table
 from paceline.compute.rates import device_rates
+from paceline.planning.calibration import calibrate, file_table
 from paceline.spec import RunSpec
 
 DEVICE = "replay:k80"

@@ -27,9 +27,9 @@ MOST_START_S = 1.0
 MOST_BYTES = 8_000_000
 START = """
 from pathlib import Path
-from paceline.stored import runs_of
+from paceline.store.stored import runs_of
 runs_of(["runs"], Path("runs"))
-import paceline.report
+import paceline.reporting
 """
 
 

@@ -32,18 +32,15 @@ from pathlib import Path
 import polars
 
 import paceline
-from paceline.anatomy import FLOAT_BYTES, examine
-from paceline.closed_form import (
-    Link,
-    Step,
-    ps_async_steps_per_s,
-    ps_sync_step_s,
-    ring_step_s,
-)
+from paceline.arithmetic.closed_form import ps_async_steps_per_s
+from paceline.arithmetic.forecast import Situation, forecast
+from paceline.arithmetic.network import LinkRate, Network
+from paceline.arithmetic.step import ComputeStep
 from paceline.description import parse_rate
-from paceline.runs import RunDir
 from paceline.spec import RunSpec
-from paceline.stored import StoredRun
+from paceline.store.runs import RunDir
+from paceline.store.stored import StoredRun
+from paceline.workloads.anatomy import FLOAT_BYTES, examine
 
 NETWORKS = ("alexnet", "vgg16", "resnet50", "resnet152")
 STRATEGIES = ("ring", "ps-sync", "ps-async")
@@ -107,12 +104,12 @@ class Case:
 
 
 @functools.cache
-def step_of(network: str) -> Step:
+def step_of(network: str) -> ComputeStep:
     """A network's step without any exchange."""
     spec = RunSpec.from_table({"workload": f"{network}-cifar10", "device": DEVICE, "batch": BATCH})
     layers = examine(spec.workload).layers
     times = spec.rates().layer_times([(each.name, each.multiply_adds) for each in layers], BATCH)
-    return Step.of(
+    return ComputeStep.of(
         [
             (time.forward_s, time.backward_s, FLOAT_BYTES * layer.num_parameters)
             for time, layer in zip(times, layers, strict=True)
@@ -120,22 +117,27 @@ def step_of(network: str) -> Step:
     )
 
 
-def predicted_per_s(case: Case, step: Step) -> float:
-    """Worker steps a second of all workers together, by arithmetic."""
-    link = Link(bits_per_s=case.link_bits_per_s)
-    if case.strategy == "ring":
-        return case.num_workers / ring_step_s(step, link, case.num_workers)
-    if case.strategy == "ps-sync":
-        return case.num_workers / ps_sync_step_s(step, link, case.num_workers, separate=True)
-    return ps_async_steps_per_s(step, link, case.num_workers, separate=True)
+def predicted_per_s(case: Case, step: ComputeStep) -> float:
+    """Worker steps a second of all workers together, by the model that plans are made of."""
+    exchange = case.spec(1.0, LEAST_STEPS).strategy.pattern(case.num_workers)
+    assert exchange is not None
+    situation = Situation(
+        step=step,
+        network=Network(link=LinkRate(bits_per_s=case.link_bits_per_s)),
+        num_workers=case.num_workers,
+        num_nodes=case.num_workers,
+    )
+    return forecast(exchange, situation).worker_steps_per_s
 
 
-def bound_per_s(case: Case, step: Step) -> float:
+def bound_per_s(case: Case, step: ComputeStep) -> float:
     """The most there can be: `ps-async` with workers that have spread; else what is predicted."""
+    predicted = predicted_per_s(case, step)
     if case.strategy != "ps-async":
-        return predicted_per_s(case, step)
-    link = Link(bits_per_s=case.link_bits_per_s)
-    return ps_async_steps_per_s(step, link, case.num_workers, separate=True, spread=True)
+        return predicted
+    link = LinkRate(bits_per_s=case.link_bits_per_s)
+    spread = ps_async_steps_per_s(step, link, case.num_workers, separate=True, spread=True)
+    return max(predicted, spread)
 
 
 @dataclass(frozen=True)
@@ -162,7 +164,7 @@ def measured(run: StoredRun) -> Measured:
     return Measured(total, run.result.dilation, run.result.host_limited)
 
 
-def measure(case: Case, step: Step, budget_bits_per_s: float, seconds: float) -> Measured:
+def measure(case: Case, step: ComputeStep, budget_bits_per_s: float, seconds: float) -> Measured:
     """Run a case; slower again where its run says that this host could not keep up."""
     dilation = case.dilation(budget_bits_per_s)
     for _ in range(MOST_SLOWER):
@@ -173,7 +175,7 @@ def measure(case: Case, step: Step, budget_bits_per_s: float, seconds: float) ->
     return run_once(case, step, dilation, seconds)
 
 
-def run_once(case: Case, step: Step, dilation: float, seconds: float) -> Measured:
+def run_once(case: Case, step: ComputeStep, dilation: float, seconds: float) -> Measured:
     cycle_s = dilation * case.num_workers / predicted_per_s(case, step)
     worker_steps = max(LEAST_STEPS, min(MOST_STEPS, round(seconds / cycle_s)))
     with tempfile.TemporaryDirectory() as out:
@@ -195,7 +197,7 @@ def stored(folder: Path) -> Iterator[tuple[Case, Measured]]:
         yield case, found[case]
 
 
-def tell(case: Case, step: Step, got: Measured) -> bool:
+def tell(case: Case, step: ComputeStep, got: Measured) -> bool:
     """Print a case beside its prediction; gives whether it is close."""
     predicted, bound = predicted_per_s(case, step), bound_per_s(case, step)
     ratio = got.per_s / predicted

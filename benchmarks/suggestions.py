@@ -14,7 +14,7 @@ from typing import Any
 from ratios import alternate
 
 import paceline
-from paceline.results import Result
+from paceline.outcome.results import Result
 from paceline.spec import RunSpec
 from paceline.testing.workloads import Burdened
 from paceline.verdict import suggestions_for

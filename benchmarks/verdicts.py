@@ -19,7 +19,7 @@ from typing import get_args
 
 from injected import Case, cases
 
-from paceline.results import Result, VerdictKind
+from paceline.outcome.results import Result, VerdictKind
 from paceline.verdict.judge import judge
 from paceline.verdict.thresholds import THRESHOLDS, Thresholds
 

@@ -11,10 +11,7 @@ from __future__ import annotations
 
 from typing import ClassVar, NoReturn, final
 
-from paceline import Member, Place, Strategy
-from paceline.comm.base import Message
-from paceline.finite import OF_ANOTHER, flaw_in
-from paceline.optim import Update
+from paceline import OF_ANOTHER, Member, Message, Place, Strategy, Update, flaw_in
 
 LAST, REFUSED = 1, 2  # bits of a message's tag
 
@@ -41,7 +38,7 @@ class MySync(Strategy):
     def serve(self, place: Place) -> NoReturn:
         parameters, channel = place.replica.parameters, place.channel
         update = Update(place.optimizer, parameters)
-        workers = [f"worker{rank}" for rank in range(place.num_workers)]
+        workers = place.roster.workers
         number = 0
         while True:  # until `receive` says that the run is over
             pushes: dict[str, Message] = {}

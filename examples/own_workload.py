@@ -10,8 +10,7 @@ from typing import ClassVar, final
 import torch
 from torch import nn
 
-from paceline import Data, Tensors, Workload
-from paceline.optim import Optimizer, Sgd
+from paceline import Data, Optimizer, Sgd, Tensors, Workload
 
 
 @final

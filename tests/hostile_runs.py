@@ -7,7 +7,7 @@ from pathlib import Path
 
 import polars
 
-from paceline.runs import RunDir
+from paceline.store.runs import RunDir
 from tests.made_runs import made
 
 Change = Callable[[RunDir], None]

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import polars
 
-from paceline.results import NodeUsage, Result, ServerTotals, Staleness, WorkerTotals
-from paceline.runs import RunDir
-from paceline.stored import StoredRun
+from paceline.outcome.results import NodeUsage, Result, ServerTotals, Staleness, WorkerTotals
+from paceline.store.runs import RunDir
+from paceline.store.stored import StoredRun
 
 SPEC = """num_workers = {workers}
 batch = {batch}

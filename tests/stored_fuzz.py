@@ -27,24 +27,26 @@ from types import FunctionType
 
 import numpy as np
 
-from paceline import frames, parquet_sizes, results, schema, sealing, untrusted
 from paceline.cli import explain, summary
-from paceline.cli.tables import making_sense
 from paceline.compute import rates
 from paceline.errors import PacelineError
-from paceline.facts import Facts
-from paceline.outcome import Outcome, result_of
+from paceline.outcome import results
+from paceline.outcome.facts import Facts
+from paceline.outcome.outcome import Outcome, result_of
+from paceline.outcome.results import Result
 from paceline.parts import PARTS
-from paceline.results import Result
-from paceline.runs import RunDir
-from paceline.schedules import SCHEDULES
+from paceline.reading import frames, parquet_sizes, schema, untrusted
 from paceline.spec import RunSpec
-from paceline.stored import StoredRun
+from paceline.store import sealing
+from paceline.store.runs import RunDir
+from paceline.store.stored import StoredRun, making_sense
 from paceline.studies.folder import StudyDir
 from paceline.studies.keys import key_of_table
+from paceline.training.schedules import SCHEDULES
 from paceline.verdict import judge
-from paceline.workloads.data.sparse.binary import Description
-from paceline.workloads.data.sparse.notes import Job, Notes
+from paceline.verdict.explanation import Explanation
+from paceline.workloads.data.sparse.binary import RowsHeader
+from paceline.workloads.data.sparse.notes import Conversion, Notes
 from paceline.workloads.data.sparse.rowset import Converted
 from paceline.workloads.data.sparse.writing import Written
 from tests import guided_fuzz
@@ -108,7 +110,7 @@ def targets(folder: Path) -> dict[str, Target]:
     note = {"study": "mnist-logistic", "variant": "quick", "set": {"epochs": 1}}
     (study / "study.json").write_text(json.dumps(note))
     rows = _rows_folder(folder / "rows")
-    job = Job(source=[["a", 1, 2]], kind="libsvm", coding="index", bad_rows="stop")
+    job = Conversion(source=[["a", 1, 2]], kind="libsvm", coding="index", bad_rows="stop")
     notes = folder / "notes"
     notes.mkdir()
     Notes(notes, job).note(Written(num_blocks=1, num_rows=2))
@@ -181,7 +183,7 @@ def _rows_folder(folder: Path) -> Path:
     folder.mkdir()
     known = {"kind": "libsvm", "coding": "index", "width": None, "num_rows": 3, "num_features": 9}
     more = {"skipped_rows": 0, "first_skipped": "", "source": "here"}
-    Description(**known, **more).write(folder)
+    RowsHeader(**known, **more).write(folder)
     np.array([0, 1, 1], "<u1").tofile(folder / "labels.u1")
     np.array([0, 2, 2, 5], "<i8").tofile(folder / "starts.i8")
     np.arange(5, dtype="<u4").tofile(folder / "features.u4")
@@ -208,8 +210,10 @@ def _shown(run: RunDir) -> None:
     summary.wide_console = lambda: console
     with making_sense(run.path):
         summary.print_result(result)
-        explain._print(result, [], console)
-        json.dumps(explain._table(result))
+        explained = Explanation.of(result)
+        explain._print(explained, [], console)
+        json.dumps(explained.table())
+        explained._repr_html_()
     json.dumps(result.table(), allow_nan=False)
 
 

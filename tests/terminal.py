@@ -14,22 +14,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tests.warm import IMPORTS
+
 WITHIN_S = 300
 _PACELINE = (sys.executable, "-m", "paceline")
 _ROWS = 50
 # What rich writes beside letters: colours, a hidden cursor, a line up, a line erased.
 _PARTS = re.compile(r"\x1b\[\??([0-9;]*)([A-Za-z])|(\r)|(\n)|([^\x1b\r\n]+)")
 _MARK = "--- a command"
-_IN_TURN = f"""
-import json, os, sys
-from paceline.cli.app import main
+_IN_TURN = f"""{IMPORTS}
+import json
 for arguments in json.loads(sys.argv[1]):
     print("{_MARK} begins", flush=True)
     child = os.fork()
     if child == 0:
-        sys.argv = ["paceline", *arguments]
-        main()
-        sys.exit()
+        carry_out(arguments)
     _, status = os.waitpid(child, 0)
     print("{_MARK} ends", os.waitstatus_to_exitcode(status), flush=True)
 """

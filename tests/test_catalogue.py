@@ -11,9 +11,9 @@ import pytest
 from paceline.catalogue import Catalogue, Entry
 from paceline.description import Count, Description
 from paceline.errors import Problem, SpecError
-from paceline.optim import OPTIMIZERS
 from paceline.parts import PARTS
 from paceline.spec import RunSpec
+from paceline.training.optim import OPTIMIZERS
 from paceline.workloads import WORKLOADS
 
 OWN = """
@@ -79,7 +79,11 @@ def test_a_name_is_needed(table: dict[str, Any]):
     assert problem.choices == tuple(WORKLOADS.entries)
 
 
-MUST_BE_GIVEN = {"imagefolder": {"folder": "pictures"}}
+MUST_BE_GIVEN = {
+    "imagefolder": {"folder": "pictures"},
+    "ssh": {"hosts": ["a"]},
+    "manual": {"hosts": {"worker": ["a"]}},
+}
 
 
 @pytest.mark.parametrize(
@@ -158,7 +162,7 @@ def test_what_is_wrong_with_a_users_class_is_told(own: Path, attribute: str, rea
 
 def test_a_class_of_another_kind_is_told(own: Path):
     problem = problem_of(OPTIMIZERS, {"name": f"{own}:Mine"})
-    assert problem.reason == "not a subclass of paceline.optim.Optimizer"
+    assert problem.reason == "not a subclass of paceline.training.optim.Optimizer"
 
 
 @pytest.mark.parametrize(

@@ -141,6 +141,12 @@ def test_a_class_in_a_package_is_named_by_its_module():
     assert Bicycle().name == f"{__name__}:Bicycle"
 
 
+def test_a_subclass_of_a_shipped_class_is_not_taken_for_it(tmp_path: Path):
+    file = tmp_path / "mine.py"
+    file.write_text("import paceline\nclass Mine(paceline.LogisticMnist): pass\n")
+    assert load(f"{file}:Mine")().name == f"{file}:Mine"
+
+
 def test_a_class_in_a_lone_file_is_named_by_it(tmp_path: Path):
     file = tmp_path / "lone.py"
     file.write_text("from paceline.description import Description\nclass Lone(Description): pass\n")

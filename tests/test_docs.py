@@ -9,7 +9,6 @@ import re
 import runpy
 import shlex
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -22,11 +21,12 @@ import typer.main
 import paceline.cli.run as run_command
 from paceline.cli.app import app
 from paceline.errors import SpecError
+from paceline.outcome.results import NodeUsage, Result, WorkerTotals
 from paceline.parts import PARTS, Record
-from paceline.results import NodeUsage, Result, WorkerTotals
-from paceline.runs import RunDir
-from paceline.schedules import SCHEDULES
 from paceline.spec import RunSpec
+from paceline.store.runs import RunDir
+from paceline.training.schedules import SCHEDULES
+from tests.commands import paceline as paceline_command
 from tests.paths import EXAMPLES, ROOT
 
 DOCS = ROOT / "docs"
@@ -209,14 +209,7 @@ def kept(tmp_path_factory) -> RunDir:
 def run_paceline(command: str, folder: Path) -> str:
     """Carry out a documented command as a user would; returns its standard output."""
     _, *arguments = shlex.split(command, comments=True)
-    done = subprocess.run(
-        [sys.executable, "-W", "error", "-m", "paceline", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+    done = paceline_command(*arguments, cwd=folder, strict=True)
     assert done.returncode == 0, f"{command}\n{done.stderr}"
     return done.stdout
 

@@ -43,7 +43,16 @@ def calling(*arguments: str) -> str:
 
 @pytest.mark.parametrize(
     "module",
-    ["driver", "spec", "cli", "cli.run", "sealing", "optim", "report", "compare"],
+    [
+        "engine.driver",
+        "spec",
+        "cli",
+        "cli.run",
+        "store.sealing",
+        "training.optim",
+        "reporting",
+        "comparing",
+    ],
 )
 def test_importing_needs_no_torch(module: str, tmp_path: Path):
     assert "torch" not in heavy_after(f"import paceline.{module}", tmp_path)
@@ -56,8 +65,12 @@ from paceline.parts import PARTS
 from paceline.spec import RunSpec
 for part in PARTS:
     for name in PARTS[part].entries:
-        must_be_given = {"imagefolder": {"folder": "pictures"}}.get(name, {})
-        PARTS[part].build({"name": name, **must_be_given})
+        needed = {
+            "imagefolder": {"folder": "pictures"},
+            "ssh": {"hosts": ["a"]},
+            "manual": {"hosts": {"worker": ["a"]}},
+        }
+        PARTS[part].build({"name": name, **needed.get(name, {})})
 spec = RunSpec.from_table({"workload": "lenet-mnist", "strategy": "solo", "num_workers": 2})
 spec.check_data()
 assert RunSpec.from_table(tomllib.loads(spec.toml())) == spec

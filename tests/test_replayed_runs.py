@@ -8,15 +8,15 @@ import polars
 import pytest
 
 import paceline
-from paceline import curves
 from paceline.clusters.inline import Inline
 from paceline.clusters.local import Local
 from paceline.compute.rates import device_rates
 from paceline.errors import SpecError
 from paceline.parts import Record
-from paceline.runs import RunDir
 from paceline.spec import RunSpec
-from paceline.stored import StoredRun
+from paceline.store import curves
+from paceline.store.runs import RunDir
+from paceline.store.stored import StoredRun
 from paceline.strategies.all_reduce.describe import Ddp, Ring
 from paceline.strategies.local import Single
 from paceline.strategies.parameter_server.describe import PsAsync, PsSync

@@ -13,13 +13,14 @@ from paceline.clusters import CLUSTERS
 from paceline.clusters.inline import Inline
 from paceline.clusters.local import Local
 from paceline.errors import DataError, Problem, SpecError
-from paceline.metrics import Target
-from paceline.optim import Adagrad, Adam, AdamW, Optimizer, Sgd
 from paceline.parts import Record
-from paceline.schedules import SCHEDULES, Constant, Cosine, Step
-from paceline.spec import LENGTHS, RunSpec
+from paceline.settings import LENGTHS
+from paceline.spec import RunSpec
 from paceline.strategies import STRATEGIES
 from paceline.strategies.local import Single, Solo
+from paceline.training.metrics import Target
+from paceline.training.optim import Adagrad, Adam, AdamW, Optimizer, Sgd
+from paceline.training.schedules import SCHEDULES, Constant, Cosine, Step
 from paceline.workloads.mnist import LenetMnist, LogisticMnist
 from paceline.workloads.synthetic import Synthetic
 
@@ -77,8 +78,8 @@ def test_a_schedule_is_asked_for_by_name_by_table_or_by_a_field():
 def test_a_field_of_the_schedule_alone_keeps_the_rest_of_the_workloads_own(tmp_path: Path):
     file = tmp_path / "scheduled.py"
     file.write_text(
-        "from paceline.optim import Sgd\n"
-        "from paceline.schedules import Cosine\n"
+        "from paceline.training.optim import Sgd\n"
+        "from paceline.training.schedules import Cosine\n"
         "from paceline import Workload\n"
         "class Mine(Workload):\n"
         "    default_optimizer = Sgd(lr=0.5, schedule=Cosine(end_step=99))\n"

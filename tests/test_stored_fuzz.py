@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from paceline.cli.tables import making_sense
 from paceline.errors import StoreError
+from paceline.store.stored import making_sense
 from tests.stored_fuzz import Harm, Target, fuzz, judged, targets, warm_up
 
 NAMES = (

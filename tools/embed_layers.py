@@ -13,10 +13,10 @@ import csv
 import sys
 from pathlib import Path
 
-from paceline.anatomy import examine
 from paceline.spec import RunSpec
 from paceline.studies import ring_arithmetic
 from paceline.studies.ring_arithmetic import DEVICE, LAYERS, NETWORKS
+from paceline.workloads.anatomy import examine
 
 HEAD = ("workload", "layer", "num_parameters", "multiply_adds")
 

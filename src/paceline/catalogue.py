@@ -10,6 +10,7 @@ import hashlib
 import importlib
 import importlib.util
 import sys
+import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, replace
 from operator import attrgetter
@@ -18,7 +19,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from paceline.errors import Problem, SpecError, users_traceback
-from paceline.interpreter import find_below
+from paceline.system.interpreter import find_below
+from paceline.system.places import found_at, name_of
 
 if TYPE_CHECKING:
     from paceline.description import Description
@@ -45,6 +47,10 @@ class Catalogue:
     kind: str
     base: str
     entries: Mapping[str, Entry]
+    whole_file: Entry | None = None
+    """What `file.py` without a class stands for, where it stands for something."""
+    adapter: str | None = None
+    """A function that makes a description's class of a class that is of another kind."""
 
     def build(self, table: Mapping[str, Any]) -> Any:
         """Make the description a table tells of. Raises `SpecError` with every problem in it."""
@@ -88,6 +94,9 @@ class Catalogue:
         entry = self.entries.get(name)
         if entry is not None:
             return cast("type[Description]", load(entry.path)), entry.fixed
+        if self.whole_file is not None and name.endswith(".py"):
+            cls = cast("type[Description]", load(self.whole_file.path))
+            return cls, {"file": name_of(found_at(name))}
         if ":" not in name:
             reason = f"no {self.kind} of that name, and not file.py:Class or module:Class"
             raise SpecError([Problem(self.kind, name, reason, tuple(self.entries))])
@@ -96,8 +105,10 @@ class Catalogue:
     def _load_users(self, name: str) -> type[Description]:
         try:
             loaded = load(name)
+            if self.adapter is not None:
+                loaded = cast("Any", load(self.adapter))(loaded)
         except (Exception, SystemExit) as error:  # a script may end itself when it is imported
-            reason = f"cannot be imported: {type(error).__name__}: {error}"
+            reason = f"cannot be imported: {type(error).__name__}: {error}{_importer(error)}"
             where = users_traceback(error)
             raise SpecError([Problem(self.kind, name, reason, traceback=where)]) from error
         base = cast("type[Description]", load(self.base))
@@ -111,12 +122,23 @@ class Catalogue:
         return loaded
 
 
+def _importer(error: BaseException) -> str:
+    """Say which file lacks a module: it may be one that the user's file imports."""
+    frames = traceback.extract_tb(error.__traceback__)
+    files = [each for each in frames if not each.filename.startswith("<")]
+    if not isinstance(error, ModuleNotFoundError) or not files:
+        return ""
+    return f", imported by {name_of(Path(files[-1].filename))} line {files[-1].lineno}"
+
+
 def load(path: str) -> object:
     """Import what `module:Name` or `file.py:Name` names."""
     place, _, attribute = path.rpartition(":")
     if str(Path.cwd()) not in sys.path:
         sys.path.append(str(Path.cwd()))  # `module:Class` is looked for here too
-    module = _load_file(Path(place)) if place.endswith(".py") else importlib.import_module(place)
+    module = (
+        _load_file(found_at(place)) if place.endswith(".py") else importlib.import_module(place)
+    )
     try:
         return attrgetter(attribute)(module)  # a class may stand inside another
     except AttributeError:

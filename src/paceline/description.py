@@ -21,6 +21,7 @@ from pydantic import AllowInfNan, BeforeValidator, ConfigDict, TypeAdapter, Vali
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
 from paceline.errors import Problem, SpecError
+from paceline.system.places import name_of
 
 D = TypeVar("D", bound="Description")
 
@@ -51,6 +52,21 @@ def parse_duration(value: object) -> object:
     return _scaled(value, {"s": 1.0, "ms": 1e-3, "us": 1e-6}, "5ms or 0.1s")
 
 
+def parse_every(value: object) -> object:
+    """Take a number of steps, or seconds as `10s` or `500ms`; seconds are given as text in `s`."""
+    text = str(value).strip().lower()
+    if text.isdecimal():
+        if int(text) < 1:
+            raise ValueError("not at least 1")
+        return int(text)
+    if not isinstance(value, str) or not text.endswith("s"):
+        raise ValueError("neither a number of steps nor seconds such as 10s")
+    seconds = parse_duration(text)
+    if not isinstance(seconds, float) or not seconds > 0:
+        raise ValueError("not more than 0 s")
+    return f"{seconds:g}s"
+
+
 def _scaled(value: object, units: Mapping[str, float], example: str) -> object:
     if not isinstance(value, str):
         return value
@@ -78,11 +94,14 @@ class Description:
     def __init_subclass__(cls, **kwargs: Any) -> None:
         super().__init_subclass__(**kwargs)
         dataclass(frozen=True, kw_only=True)(cls)
+        if "name" not in cls.__dict__ and not cls.__module__.startswith("paceline."):
+            # By an inherited name, other processes would find the class that it comes from.
+            cls.name = Description.name  # type: ignore[method-assign]
 
     @property
     def name(self) -> str:
         """The catalogue's name, or `file.py:Class` for a class of the user's own."""
-        return _user_name(type(self))
+        return user_name(type(self))
 
     def problems(self) -> Iterator[Problem]:
         """Say what is wrong with the values taken together; single fields are checked already."""
@@ -175,10 +194,10 @@ def _merged(first: Problem | None, second: Problem) -> Problem:
     return Problem(second.field, first.value, ", or ".join(reasons), tuple(choices))
 
 
-def _user_name(cls: type) -> str:
+def user_name(cls: type) -> str:
     """Name a class that is in no catalogue so that another process can import it."""
     module = sys.modules.get(cls.__module__)
     if getattr(module, "__package__", None):  # its file alone would lose its relative imports
         return f"{cls.__module__}:{cls.__qualname__}"
     file = getattr(module, "__file__", None)
-    return f"{Path(file).resolve() if file else '<interactive>'}:{cls.__qualname__}"
+    return f"{name_of(Path(file)) if file else '<interactive>'}:{cls.__qualname__}"

@@ -4,15 +4,19 @@ PacelineError
 ├── SpecError         invalid settings: every field at once                  (exit code 2)
 ├── DataError         a data file is missing, corrupt or of the wrong kind   (exit code 2)
 ├── WorkloadError     a method of a workload gave something else than it must (exit code 2)
+├── LoopError         a training loop called its session in the wrong order
+├── ScriptFailed      a user's script raised, or ended itself with an exit code
 ├── NotHere           a run was started from within a seat                   (exit code 2)
 ├── TooLittleMemory   a limit on address space is too low for a run          (exit code 2)
 ├── StoreError        a run directory cannot be read or written              (exit code 2)
+├── StateError        a saved state is not one, or is that of another run    (exit code 2)
 ├── WireError         a frame that is not ours
 ├── Diverged          workers whose parameters must be equal differ
 ├── NotFinite         gradients that cannot be applied, again and again
 ├── Changed           parameters were changed by something else than the optimizer
 └── RunError          a run that had started did not finish                  (exit code 1)
     ├── SeatFailed    one of its processes raised or died
+    ├── NodeMissing   a node of its cluster did not come, or does not fit
     ├── Aborted       told to a seat: another seat failed, or the run is over
     ├── PeerLost      told by a seat: another seat is no longer there
     └── Interrupted   somebody stopped it                                    (exit code 130)
@@ -88,6 +92,14 @@ class WorkloadError(PacelineError):
         super().__init__(f"{where} must return {expected}; it returned {got}")
 
 
+class LoopError(PacelineError):
+    """A training loop called the methods of its session in the wrong order; says which is next."""
+
+
+class ScriptFailed(PacelineError):
+    """A user's script raised, or ended itself with an exit code; names the script's own line."""
+
+
 class NotHere(PacelineError):
     """A run was started from within a seat of another run."""
 
@@ -104,6 +116,22 @@ class StoreError(PacelineError):
     """A run directory cannot be created, read or written."""
 
     exit_code = 2
+
+
+class StateError(PacelineError):
+    """A state does not fit what it is loaded into, or cannot be taken; names the field."""
+
+    exit_code = 2
+
+    def __init__(self, field: str, value: str, reason: str) -> None:
+        self.field = field
+        self.value = value
+        self.reason = reason
+        super().__init__(f"{field} = {value}: {reason}")
+
+    def within(self, name: str) -> StateError:
+        """Say the same of a part, named from the whole on."""
+        return StateError(f"{name}.{self.field}", self.value, self.reason)
 
 
 class WireError(PacelineError):
@@ -136,6 +164,15 @@ class SeatFailed(RunError):
         self.reason = reason
         self.log_tail = log_tail
         super().__init__(f"{seat} failed: {reason}")
+
+
+class NodeMissing(RunError):
+    """A node of the cluster did not come, or is not as it must be; names it."""
+
+    def __init__(self, node: str, reason: str) -> None:
+        self.node = node
+        self.reason = reason
+        super().__init__(f"{node}: {reason}")
 
 
 class Aborted(RunError):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import Any, Final, Literal, final
 
 from paceline.catalogue import Catalogue
@@ -11,13 +13,15 @@ from paceline.clusters import CLUSTERS
 from paceline.clusters.base import Cluster
 from paceline.description import Description, Positive, build
 from paceline.errors import Problem, SpecError
-from paceline.optim import OPTIMIZERS, Sgd
-from paceline.schedules import SCHEDULES
+from paceline.faults import Fault
 from paceline.strategies import STRATEGIES
 from paceline.strategies.base import Strategy
 from paceline.strategies.local import Single
+from paceline.training.metrics import Target
+from paceline.training.optim import OPTIMIZERS, Sgd
+from paceline.training.schedules import SCHEDULES
 from paceline.workloads import WORKLOADS
-from paceline.workloads.base import Workload
+from paceline.workloads.base import FUNCTIONS, Workload
 
 PARTS: Final[dict[str, Catalogue]] = {
     "workload": WORKLOADS,
@@ -51,19 +55,29 @@ class Record(Description):
         return "record"
 
 
+@final
+@dataclass(frozen=True)
+class Every:
+    """How often: after so many steps, or after so many seconds."""
+
+    steps: int | None = None
+    seconds: float | None = None
+
+
 def code_in(table: Mapping[str, Any]) -> Iterator[str]:
     """Yield the classes of somebody's own that the table of a spec names."""
     for part in PARTS:
         value = table.get(part)
         yield from _code(value)
         if isinstance(value, Mapping):
+            yield from (value[each] for each in FUNCTIONS if isinstance(value.get(each), str))
             for inner in INNER.get(part, {}):
                 yield from _code(value.get(inner))
 
 
 def _code(value: object) -> Iterator[str]:
     name = value.get("name") if isinstance(value, Mapping) else value
-    if isinstance(name, str) and ":" in name:
+    if isinstance(name, str) and (":" in name or name.endswith(".py")):
         yield name
 
 
@@ -123,10 +137,14 @@ def _build_record(value: object) -> Record:
 def _build_optimizer(value: object, workload: object) -> Any:
     """Build an optimizer and, within it, its schedule."""
     make: Callable[[Mapping[str, Any]], Any]
+    if not isinstance(value, Description | Mapping | str):
+        from paceline.training.torch_optim import description_of
+
+        value = description_of(value)
     if isinstance(value, Description):
         table, make = value.values(), partial(build, type(value), where="optimizer")
     else:
-        own = workload.default_optimizer if isinstance(workload, Workload) else Sgd()
+        own = workload.usual_optimizer() if isinstance(workload, Workload) else Sgd()
         table, make = _completed(own, _table_of(OPTIMIZERS, value)), OPTIMIZERS.build
     problems: list[Problem] = []
     try:
@@ -161,3 +179,25 @@ def _completed(own: Description, table: Mapping[str, Any]) -> dict[str, Any]:
 def unnamed(table: Mapping[str, Any]) -> dict[str, Any]:
     """Give a table without its name."""
     return {key: value for key, value in table.items() if key != "name"}
+
+
+def plain(spec: Description) -> dict[str, Any]:
+    """Every field as TOML can hold it; None and no targets are left out: they are defaults."""
+    table: dict[str, Any] = {}
+    parts: dict[str, Any] = {}
+    for key, value in unnamed(spec.table()).items():
+        if isinstance(value, Description):
+            parts[key] = as_toml(value)
+        elif value != ():
+            table[key] = as_toml(value)
+    parts["record"] = unnamed(parts["record"])
+    return table | parts
+
+
+def as_toml(value: object) -> Any:
+    """Give a value as TOML can hold it."""
+    if isinstance(value, Description):
+        return {key: as_toml(each) for key, each in value.table().items()}
+    if isinstance(value, tuple):
+        return [as_toml(each) for each in value]
+    return str(value) if isinstance(value, Path | Target | Fault) else value

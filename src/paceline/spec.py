@@ -5,30 +5,34 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, Self, final
+from typing import Annotated, Any, Literal, Self, final
 
 from annotated_types import Ge, Gt, Le
 from pydantic import AllowInfNan, BeforeValidator
 
-from paceline import untrusted
-from paceline.answers import signature_problems
-from paceline.clusters.base import Cluster, Seat
+from paceline import faults
+from paceline.clusters.base import Cluster
 from paceline.clusters.local import Local
+from paceline.comm.roster import Seat
 from paceline.compute import rates
+from paceline.compute.devices import CHOICES, is_placed
 from paceline.compute.rates import Rates
-from paceline.description import Count, Description, Positive, build
+from paceline.description import Count, Description, Positive, build, parse_every
 from paceline.errors import DataError, Problem, SpecError, WorkloadError, users_traceback
-from paceline.finite import MOST_REFUSED
-from paceline.measure.environment import usable_cores
-from paceline.metrics import Better, Target, better_of, parse_targets
-from paceline.optim import Optimizer
-from paceline.parts import PARTS, Record, build_part, unnamed, workers_meant
+from paceline.faults import Fault, OnFailure, parse_faults
+from paceline.parts import PARTS, Every, Record, as_toml, build_part, plain, unnamed, workers_meant
+from paceline.reading import untrusted
+from paceline.settings import LENGTHS
 from paceline.strategies.base import Strategy
 from paceline.strategies.local import Single
+from paceline.system.cores import usable_cores
+from paceline.training.answers import signature_problems
+from paceline.training.finite import MOST_REFUSED
+from paceline.training.metrics import Better, Target, better_of, parse_targets
+from paceline.training.optim import Optimizer
 from paceline.workloads.base import Workload
 from paceline.workloads.order import Order
-
-LENGTHS: Final = ("steps", "worker_steps", "samples", "epochs", "seconds")
+from paceline.workloads.script import script_problems
 
 
 @final
@@ -63,13 +67,26 @@ class RunSpec(Description):
     threads: Count | None = None
     """Compute threads per worker; what the cores allow, unless given."""
     device: str = rates.REAL
-    """What computes: the processor, or `replay:…`, which only takes the time of another device."""
+    """What computes: the processor, `replay:…`, which only takes the time of another device, or
+    `cuda`, which is experimental: it was never run on a GPU."""
     dilation: Annotated[float, Ge(1), AllowInfNan(allow_inf_nan=False)] = 1.0
     """How many times slower a replayed run goes; what is recorded are virtual seconds."""
+    checkpoint_every: Annotated[int | str, BeforeValidator(parse_every)] | None = None
+    """How often to write what a run can be resumed from: a number of steps, or seconds as `10s`."""
+    checkpoint_keep: Count = 2
+    """How many checkpoints are kept: the newest ones."""
     stuck_s: Positive = 60.0
     """How long a worker may be silent before the run reports where in its code it is."""
     when_stuck: Literal["wait", "stop"] = "wait"
     """Whether the run then goes on waiting for it, or fails."""
+    fault: Annotated[tuple[Fault, ...], BeforeValidator(parse_faults)] = ()
+    """What goes wrong on purpose, such as `kill:worker1@step=200`."""
+    on_failure: OnFailure | None = None
+    """Unless given, `go-on` where faults are injected and the strategy can, else `abort`."""
+    min_workers: Count = 1
+    """With fewer workers than this a run that goes on ends."""
+    detect_s: Annotated[float, Ge(1), AllowInfNan(allow_inf_nan=False)] = 5.0
+    """After how many seconds a seat that stays suspended is given up."""
 
     @property
     def name(self) -> str:
@@ -109,7 +126,7 @@ class RunSpec(Description):
         """Write every field, defaults too."""
         import tomli_w
 
-        return tomli_w.dumps(_plain(self))
+        return tomli_w.dumps(plain(self))
 
     def checked(self) -> Self:
         """Check a spec that was made in Python as one read from a file is checked."""
@@ -119,11 +136,15 @@ class RunSpec(Description):
 
     def completed(self) -> Self:
         """Fill in what the workload decides and what was left open."""
+        strategy = self.strategy.for_workers(self.num_workers)
+        if self.workload.is_script:  # it has an optimizer, a batch and an end of its own
+            return dataclasses.replace(self, strategy=strategy)
         has_length = any(getattr(self, each) for each in LENGTHS)
         return dataclasses.replace(
             self,
+            strategy=strategy,
             workload=self._as_measured(),
-            optimizer=self.optimizer or self.workload.default_optimizer,
+            optimizer=self.optimizer or self.workload.usual_optimizer(),
             batch=self.batch or self.workload.default_batch,
             epochs=self.epochs if has_length else 1,
         )
@@ -147,13 +168,17 @@ class RunSpec(Description):
 
     @property
     def threads_each(self) -> int:
+        """How many threads a worker has where all of them share this machine's cores."""
+        return self.threads_on(usable_cores() or 1.0, self.num_workers)
+
+    def threads_on(self, cores: float, num_workers: int) -> int:
         """How many threads a worker has: its share of the cores, if nothing else was said.
 
         A small model's arithmetic is not worth sharing.
         """
         if self.threads is not None:
             return self.threads
-        fair = max(1, int((usable_cores() or 1) // self.num_workers))
+        fair = max(1, int(cores // num_workers))
         return min(fair, self.workload.most_threads or fair)
 
     @property
@@ -170,6 +195,13 @@ class RunSpec(Description):
         """Every how many steps to evaluate; a target is looked for once an epoch at least."""
         return self.eval_every or (order.steps_per_epoch if self.targets else None)
 
+    @property
+    def keep_every(self) -> Every | None:
+        """How often a checkpoint is due."""
+        if isinstance(self.checkpoint_every, str):
+            return Every(seconds=float(self.checkpoint_every.removesuffix("s")))
+        return None if self.checkpoint_every is None else Every(steps=self.checkpoint_every)
+
     def problems(self) -> Iterator[Problem]:
         given = [each for each in LENGTHS if getattr(self, each) is not None]
         for extra in given[1:]:
@@ -184,9 +216,46 @@ class RunSpec(Description):
         if self.strategy.needs_processes and self.cluster.shares_process and self.num_workers > 1:
             reason = f"{self.strategy.name} needs a process for each worker"
             yield Problem("cluster", self.cluster.name, reason, ("local",))
+        if self.strategy.connects_itself:
+            num_nodes = len({seat.node for seat in self.seats()})
+            yield from self.cluster.plain_problems(self.strategy.name, num_nodes)
         yield from signature_problems(self.workload)
+        if self.workload.is_script:
+            yield from script_problems(self)
+        yield from self._failure_problems()
         yield from self._target_problems()
         yield from self._replay_problems() if self.is_replayed else self._real_problems()
+
+    @property
+    def when_lost(self) -> OnFailure:
+        """What the loss of a worker means in this run."""
+        default: OnFailure = "go-on" if self.fault and self._survives else "abort"
+        return self.on_failure or default
+
+    @property
+    def _survives(self) -> bool:
+        """Whether others can go on without a worker; a script of the user's own cannot."""
+        return self.strategy.survives_workers and not self.workload.is_script
+
+    @property
+    def may_start_again(self) -> bool:
+        """Whether a seat may be started while others train: it inherits no memory of theirs."""
+        if not self._survives:
+            return False
+        return self.when_lost == "replace" or any(each.may_bring_back for each in self.fault)
+
+    def _failure_problems(self) -> Iterator[Problem]:
+        """Say which faults and answers to them are not possible with these parts."""
+        if self.on_failure not in (None, "abort") and not self._survives:
+            reason = f"{self.strategy.name} cannot go on without a worker"
+            yield Problem("on_failure", self.on_failure, reason, ("abort",))
+        if self.min_workers > self.num_workers:
+            reason = f"more than the run's {self.num_workers} workers"
+            yield Problem("min_workers", self.min_workers, reason)
+        if self.fault:
+            nodes = {each.name: each.node for each in self.seats() if each.role != "monitor"}
+            yield from faults.problems(self.fault, nodes)
+            yield from faults.refusals(self.fault, self.cluster.cannot_strike, self._survives)
 
     def _target_problems(self) -> Iterator[Problem]:
         """Say which targets can never be meant; which metrics there are only training tells."""
@@ -201,18 +270,32 @@ class RunSpec(Description):
                 yield Problem("target", str(target), "accuracy is a fraction, from 0 to 1")
 
     def _real_problems(self) -> Iterator[Problem]:
-        if self.device != rates.REAL:
-            yield Problem("device", self.device, "no such device", rates.choices())
+        if is_placed(self.device):
+            yield from self._placed_problems()
+        elif self.device != rates.REAL:
+            choices = (*rates.choices(), *CHOICES)
+            yield Problem("device", self.device, "no such device", choices)
         if self.dilation != 1:
             reason = f"real compute cannot be slowed: give a device such as {rates.choices()[1]}"
             yield Problem("dilation", self.dilation, reason)
+
+    def _placed_problems(self) -> Iterator[Problem]:
+        """Say what is not there on a device with memory of its own."""
+        if self.strategy.needs_autograd:
+            reason = "this strategy is not there on another device than the CPU"
+            yield Problem("strategy", self.strategy.name, reason, ("ring",))
+        if self.workload.is_script:
+            yield Problem("device", self.device, "a script moves its model by itself")
 
     def _replay_problems(self) -> Iterator[Problem]:
         """Say what does not go together with compute that only takes its time."""
         for each in ("target_accuracy", "target_loss", "target", "eval_every", "eval_samples"):
             if getattr(self, each) not in {None, ()}:
                 reason = "replayed compute trains nothing: it has no accuracy and no loss"
-                yield Problem(each, _as_toml(getattr(self, each)), reason)
+                yield Problem(each, as_toml(getattr(self, each)), reason)
+        if self.checkpoint_every is not None:
+            reason = "replayed compute trains nothing: there is nothing to keep"
+            yield Problem("checkpoint_every", self.checkpoint_every, reason)
         try:
             measured = self.rates().fields
         except SpecError as error:
@@ -242,6 +325,8 @@ class RunSpec(Description):
 
     def check_data(self) -> Order:
         """Look at the data: is it there, and are there rows enough? Returns the order of rows."""
+        if self.workload.is_script:
+            return self.order_of(self.num_workers)
         try:
             if not self.is_replayed:
                 self.workload.verify()
@@ -294,6 +379,8 @@ class RunSpec(Description):
         if num_rows < self.num_workers:
             reason = f"more workers than the {num_rows} rows of {self.workload.name}"
             raise SpecError([Problem("num_workers", self.num_workers, reason)])
+        if self.workload.is_script:
+            return Order(num_rows=num_rows, num_workers=self.num_workers, batch=1, seed=self.seed)
         batch = num_rows // self.num_workers if self.batch == "all" else self.batch
         assert isinstance(batch, int)
         if batch * self.num_workers > num_rows:
@@ -311,24 +398,3 @@ def read_toml(path: Path) -> dict[str, Any]:
         return untrusted.read_toml(path, follow=True)
     except (OSError, ValueError) as error:
         raise SpecError([Problem("spec", str(path), f"cannot be read: {error}")]) from error
-
-
-def _plain(spec: RunSpec) -> dict[str, Any]:
-    """Every field as TOML can hold it; None and no targets are left out: they are defaults."""
-    table: dict[str, Any] = {}
-    parts: dict[str, Any] = {}
-    for key, value in unnamed(spec.table()).items():
-        if isinstance(value, Description):
-            parts[key] = _as_toml(value)
-        elif value != ():
-            table[key] = _as_toml(value)
-    parts["record"] = unnamed(parts["record"])
-    return table | parts
-
-
-def _as_toml(value: object) -> Any:
-    if isinstance(value, Description):
-        return {key: _as_toml(each) for key, each in value.table().items()}
-    if isinstance(value, tuple):
-        return [_as_toml(each) for each in value]
-    return str(value) if isinstance(value, Path | Target) else value

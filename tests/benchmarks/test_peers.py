@@ -13,7 +13,7 @@ from contenders import BATCH, COMPARISONS, CONTENDERS, SPARSE, SPARSE_BATCH, Pee
 from peers import common, tensorflow_sparse
 from trials import Trials
 
-from paceline.optim import Sgd
+from paceline.training.optim import Sgd
 from paceline.workloads.data import mnist
 from paceline.workloads.mnist import LogisticMnist
 from tests.paths import ROOT

@@ -155,10 +155,6 @@ class TestCompare:
                 "--vary = 'strategy=ring,single': --strategies solo is given too",
             ),
             (["--set", "strategy.nothing=1"], "strategy.nothing = 1: none of single, ps-async"),
-            (
-                ["--tune-lr", "--device", "replay:k80", "--set", "workload.name=alexnet-cifar10"],
-                "--tune-lr = 'replay:k80': a replayed device trains nothing",
-            ),
         ],
     )
     def test_what_is_wrong_is_told_before_anything_starts(
@@ -167,6 +163,13 @@ class TestCompare:
         monkeypatch.chdir(tmp_path)
         with pytest.raises(SpecError, match=re.escape(told)):
             called("compare", "logistic-mnist", *QUICK, *options)
+        assert not list(tmp_path.iterdir())
+
+    def test_a_replayed_device_has_no_best_learning_rate(self, tmp_path, monkeypatch):
+        monkeypatch.chdir(tmp_path)
+        told = "--tune-lr = 'replay:k80': a replayed device trains nothing"
+        with pytest.raises(SpecError, match=re.escape(told)):
+            called("compare", "alexnet-cifar10", "--tune-lr", "--device", "replay:k80")
         assert not list(tmp_path.iterdir())
 
 

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from paceline.results import NodeUsage
+from paceline.outcome.results import NodeUsage
 from tests.commands import paceline
 from tests.made_runs import made
 from tests.verdict.made import worker

@@ -1,20 +1,16 @@
-"""The first hour of four people, typed into a terminal of 80 columns.
+"""The first hour of three people, typed into a terminal of 80 columns.
 
-One follows the README, one brings a model, one makes every mistake there is, and one has a busy
-machine.
+One follows the README, one brings a model, and one makes every mistake there is. A fourth, who has
+a busy machine, is in `test_busy_machine.py`.
 """
 
-import json
-import os
 import re
 import shlex
-import subprocess
-import sys
 
 import pytest
 
-from paceline.attempts import attempt
 from paceline.clusters.emulated.network import try_out
+from paceline.system.attempts import attempt
 from tests.paths import ROOT
 from tests.terminal import Transcript, typed, typed_in_turn
 
@@ -103,7 +99,7 @@ REFUSED = {
     f"(choices: {STRATEGIES})",
     "show nothing": "run = 'nothing': no such run in runs; `paceline ls` lists them",
     "study mnist": INVALID + "study = 'mnist': no study of that name "
-    "(choices: mnist-logistic, lenet-scaling, alexnet-scaling, criteo-sparse, ps-vs-ring)",
+    "(choices: mnist-logistic, lenet-scaling, alexnet-scaling, criteo-sparse, ps-vs-ring, faults)",
 }
 # Runs that start and fail: what is typed, and a sentence of the answer.
 FAILING = {
@@ -291,41 +287,3 @@ class TestOwnModel:
     def test_its_own_metric_is_compared(self, own):
         assert "mae" in own["compare"].words.partition("report:")[0]
         assert re.search(r"Mine .*mae +0\.\d+", own["ls"].words)
-
-
-HOG = "while True: pass"
-
-
-@pytest.fixture(scope="module")
-def busy(tmp_path_factory):
-    """A comparison beside one hog for each core that there is."""
-    cwd = tmp_path_factory.mktemp("busy")
-    hogs = [subprocess.Popen([sys.executable, "-c", HOG]) for _ in os.sched_getaffinity(0)]
-    try:
-        return typed(
-            "compare", "logistic-mnist", "--strategies", "single,ring", "--workers", 2,
-            "--seconds", 3.5, "--repeat", 2, "--eval-every", 100_000, "--to", "page", "--json",
-            "--set", "workload.subset=tenth", cwd=cwd,
-        )  # fmt: skip
-    finally:
-        for hog in hogs:
-            hog.kill()
-            hog.wait()
-
-
-@pytest.mark.alone
-class TestBusyMachine:
-    def test_no_winner_is_named(self, busy):
-        assert busy.code == 0, busy.text
-        words = busy.words.partition("{")[0]
-        assert "No side can be called fastest" in words
-        assert " is fastest" not in words
-
-    def test_what_to_do_is_said(self, busy):
-        assert "use a quieter machine" in busy.words
-
-    def test_json_agrees(self, busy):
-        (line,) = (line for line in busy.lines if line.startswith("{"))
-        table = json.loads(line)
-        assert " is fastest" not in " ".join(table["conclusion"])
-        assert not any(place.get("ranked") for place in table["ranking"])

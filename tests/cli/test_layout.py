@@ -6,20 +6,20 @@ import pytest
 from rich.console import Console
 from rich.text import Text
 
-from paceline.cli.layout import Grid, Head
+from paceline.cli.layout import Head, TextGrid
 from paceline.cli.tables import listing, number, pairs, plain_table, words
 
 NODES = ("node", "seats", "CPU mean>", "memory mean>", "memory peak>", "net sent>", "net received>")
 ROW = ("node0", "worker0, server0", "104 %", "1,366.7 MB", "1,366.7 MB", "20.3 MB", "20.4 MB")
 
 
-def printed(table: Grid, width: int) -> list[str]:
+def printed(table: TextGrid, width: int) -> list[str]:
     console = Console(file=io.StringIO(), width=width)
     console.print(table)
     return console.file.getvalue().splitlines()
 
 
-def nodes() -> Grid:
+def nodes() -> TextGrid:
     table = plain_table(*NODES)
     table.add_row(*ROW)
     table.add_row("node1", "worker1", *ROW[2:])
@@ -64,7 +64,7 @@ def test_no_line_is_too_long_and_no_letter_is_lost(width):
         assert cell in " ".join(lines) or width < 20
 
 
-def runs(*, note: str = "") -> Grid:
+def runs(*, note: str = "") -> TextGrid:
     table = listing(
         Head("id"), Head("workload"), number("loss", 1), Head("compute", rank=2), Head("status")
     )

@@ -4,9 +4,9 @@ import polars
 import pytest
 
 from paceline.cli.study import _line
-from paceline.runs import RunDir
+from paceline.store.runs import RunDir
 from paceline.studies import STUDIES
-from paceline.studies.executor import Standing, carry_out
+from paceline.studies.executor import StudyStanding, carry_out
 from paceline.studies.finding import place
 from paceline.studies.folder import StudyDir
 from paceline.studies.grid import Grid
@@ -25,7 +25,7 @@ SMALL = {
 def test_ls_names_every_study_and_what_waits(tmp_path):
     done = paceline("study", "ls", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    for name in (*STUDIES, "faults"):
+    for name in STUDIES:
         assert name in done.stdout
     assert "L1 to L19" in done.stdout
 
@@ -34,7 +34,6 @@ def test_ls_names_every_study_and_what_waits(tmp_path):
     ("arguments", "message"),
     [
         (["nothing"], "no study of that name (choices: mnist-logistic"),
-        (["faults"], "when fault injection is there"),
         (["mnist-logistic", "--quick", "--full"], "--quick is given too"),
         (["mnist-logistic", "--set", "batch"], "not of the form FIELD=VALUE"),
         (["mnist-logistic", "--set", "seed=1"], "seed = 1: this study varies it"),
@@ -131,8 +130,8 @@ class TestUnfinished:
 
 
 def test_a_line_a_run_tells_how_long_the_whole_will_take(capsys):
-    from paceline.cli.tables import wide_console
+    from paceline.display.consoles import wide_console
 
-    standing = Standing(num_done=3, num_all=9, name="single-0", failure="no data", left_s=75.0)
+    standing = StudyStanding(num_done=3, num_all=9, name="single-0", failure="no data", left_s=75.0)
     _line(wide_console(), standing)
     assert capsys.readouterr().out == "[3/9] single-0: failed: no data · 1 min 15 s left\n"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from paceline.results import NodeUsage, Verdict
+from paceline.outcome.results import NodeUsage, Verdict
 from tests.made_runs import made, stale
 from tests.terminal import Transcript, typed_in_turn, typed_python
 
@@ -32,8 +32,8 @@ COMMANDS = {
 COMPARE = """
 from pathlib import Path
 from paceline.cli import compare
-from paceline.report import page_of
-from paceline.stored import runs_of
+from paceline.reporting import page_of
+from paceline.store.stored import runs_of
 page = page_of(runs_of(["runs"], Path("runs"))[0])
 compare._print(page, Path("reports/report.html"))
 """
@@ -133,7 +133,7 @@ def test_workloads(screens):
 
 def test_study_ls(screens):
     screen = screens["study ls"]
-    check(screen, "mnist-logistic", "alexnet-scaling", "L1 to L19", "R1 to R7", "152")
+    check(screen, "mnist-logistic", "alexnet-scaling", "L1 to L19", "R1 to R7", "177")
     assert "33,762,578" in screen.words
 
 

@@ -1,7 +1,6 @@
 """Encrypted messages: the same is learnt, keys are written nowhere, and nothing pretends."""
 
 import contextlib
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,10 +12,12 @@ import paceline
 from paceline.clusters.base import Berth, Crew, Job
 from paceline.clusters.inline import Inline
 from paceline.clusters.local import Local
+from paceline.comm.words import Answered, Start
 from paceline.errors import Aborted, SpecError
 from paceline.strategies.all_reduce.describe import Ddp
 from paceline.strategies.parameter_server.describe import PsSync
 from paceline.testing import Moons
+from paceline.testing.clusters import introduce
 from paceline.testing.strategies import assert_parameters_close
 
 QUIET = paceline.Record(tensorboard=False, monitor=False)
@@ -63,8 +64,8 @@ def show_key(berth: Berth) -> int:
         else:
             channel.receive()
         keys = channel._connections._credentials
-        berth.line.send("key", key=keys.secret.decode(), pid=os.getpid())
-        berth.line.wait("never")
+        berth.line.send(Answered(keys.secret.decode()))
+        berth.line.wait(Start)  # which nobody says
     except Aborted:
         return 0
     finally:
@@ -85,25 +86,26 @@ def crew(tmp_path) -> Iterator[Crew]:
         threads=1,
     )
     started = cluster.start(job)
+    introduce(started, job.seats)
     yield started
     started.end()
 
 
 def test_secret_keys_are_in_no_file_no_argument_and_no_variable(crew, tmp_path):
-    keys = [line.receive(60)["key"].encode() for line in crew.lines.values()]
+    keys = [line.receive(60).value.encode() for line in crew.lines.values()]
     assert len(set(keys)) == 2
     assert crew.departures() == []  # and by this it has heard who its keeper is
-    for text in [*files_below(tmp_path), *told_to_processes(crew._keepers_pid)]:
+    for text in [*files_below(tmp_path), *told_to_processes(crew._keeper.pid)]:
         assert not any(key in text for key in keys)
 
 
 def test_a_secret_key_is_in_the_memory_of_its_own_seat_only(crew):
     told = {name: line.receive(60) for name, line in crew.lines.items()}
     assert crew.departures() == []
-    processes = descendants(crew._keepers_pid)
+    processes = descendants(crew._keeper.pid)
     holders = {
-        name: [pid for pid in processes if is_in_memory(pid, message["key"].encode())]
-        for name, message in told.items()
+        name: [pid for pid in processes if is_in_memory(pid, word.value.encode())]
+        for name, word in told.items()
     }
     assert [len(pids) for pids in holders.values()] == [1, 1]
     assert holders["worker0"] != holders["server0"]

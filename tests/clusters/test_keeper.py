@@ -3,35 +3,47 @@
 import pytest
 
 from paceline.clusters.keeper import _build
-from paceline.comm.line import Line
+from paceline.clusters.site import Site, Surroundings
+from paceline.comm.keeper_words import FROM_KEEPERS, Built, Cannot
+from paceline.comm.pair_line import PairLine
+from paceline.comm.words import NOTHING
+
+BUILT = Built(links=[], warnings=["slow"], is_capped=True)
 
 
-class Site:
-    """Stands for nodes that can be made, or not."""
+class AnySite(Site):
+    """Nodes that can be made, or not."""
 
     def __init__(self, error: Exception | None = None) -> None:
         self.error = error
 
-    def build(self, dilation: float) -> dict:
+    def build(self) -> Built:
         if self.error is not None:
             raise self.error
-        return {"links": [], "warnings": [f"{dilation:g}"]}
+        return BUILT
+
+    def enter(self, node: str) -> Surroundings:
+        raise NotImplementedError
+
+    def cut(self, node: str, *, is_down: bool) -> None: ...
+
+    def remove(self) -> None: ...
 
 
 @pytest.mark.parametrize("error", [None, OSError("no rights")])
 def test_nobody_is_told_of_nodes_whose_run_was_stopped_meanwhile(error):
-    mine, other = Line.pair()
+    mine, other = PairLine.pair()
     other.close()
-    assert _build(Site(error), {"dilation": 1.0}, Line(mine)) is False
+    assert _build(AnySite(error), PairLine(mine, hears=NOTHING)) is False
     mine.close()
 
 
 def test_a_driver_that_waits_is_told_how_it_went():
-    mine, other = Line.pair()
-    keepers, drivers = Line(mine), Line(other)
-    assert _build(Site(), {"dilation": 2.0}, keepers) is True
-    assert drivers.receive(5) == {"kind": "built", "links": [], "warnings": ["2"]}
-    assert _build(Site(OSError("no rights")), {"dilation": 1.0}, keepers) is False
-    assert drivers.receive(5) == {"kind": "cannot", "reason": "no rights"}
+    mine, other = PairLine.pair()
+    keepers, drivers = PairLine(mine, hears=NOTHING), PairLine(other, hears=FROM_KEEPERS)
+    assert _build(AnySite(), keepers) is True
+    assert drivers.receive(5) == BUILT
+    assert _build(AnySite(OSError("no rights")), keepers) is False
+    assert drivers.receive(5) == Cannot("no rights")
     keepers.close()
     drivers.close()

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from paceline.runs import all_runs
+from paceline.store.runs import all_runs
 from paceline.testing.leftovers import Witness, locks_below, unfinished_files
 from tests.commands import QUICK, paceline, start
 

@@ -10,11 +10,15 @@ from pathlib import Path
 
 import pytest
 
-from paceline import driver
-from paceline.clusters.base import Job, Seat
-from paceline.clusters.crew import KeptCrew
+from paceline.clusters.base import Job
+from paceline.clusters.local import Local
 from paceline.clusters.zygote import Zygote
+from paceline.comm.keeper_words import FROM_KEEPERS, Kept
 from paceline.comm.line import Line, LineClosed
+from paceline.comm.pair_line import PairLine
+from paceline.comm.roster import Seat
+from paceline.comm.words import Answered, Here
+from paceline.engine import driver
 from paceline.errors import SeatFailed
 from paceline.parts import Record
 from paceline.spec import RunSpec
@@ -24,7 +28,6 @@ from tests.clusters.test_nothing_left import children_of, parent_of, wait_until
 from tests.commands import QUICK, start
 
 PATIENCE_S = 60
-HOW = {"transport": "shared", "encrypt": False}
 QUIET = Record(tensorboard=False, monitor=False, model=False)
 
 
@@ -36,14 +39,13 @@ def zygote():
 
 def keeper_of(zygote: Zygote) -> tuple[Line, int]:
     """Have a keeper forked; returns the driver's end of its line, and its pid."""
-    mine, other = Line.pair()
+    mine, other = PairLine.pair()
     with other:
         zygote.fork(other, ["json"])
-    line = Line(mine)
-    message = line.receive(PATIENCE_S)
-    assert message is not None
-    assert message["kind"] == "kept"
-    return line, message["pid"]
+    line = PairLine(mine, hears=FROM_KEEPERS)
+    word = line.receive(PATIENCE_S)
+    assert isinstance(word, Kept)
+    return line, word.pid
 
 
 def is_there(pid: int) -> bool:
@@ -98,7 +100,7 @@ def test_a_process_that_died_is_started_again(zygote):
 
 def say_surroundings(berth) -> int:
     """An entry: what a seat finds around it."""
-    berth.line.send("here", word=os.environ.get("PACELINE_TEST_WORD"), folder=str(Path.cwd()))
+    berth.line.send(Answered([os.environ.get("PACELINE_TEST_WORD"), str(Path.cwd())]))
     return 0
 
 
@@ -114,10 +116,11 @@ def test_seats_find_the_surroundings_of_now(zygote, monkeypatch, tmp_path):
 
 def surroundings_of_a_seat(zygote: Zygote, run_dir: Path) -> tuple[str | None, str]:
     job = job_of(run_dir, entry=f"{__name__}:say_surroundings", zygote=zygote)
-    crew = KeptCrew(job, HOW)
+    crew = Local().start(job)
     try:
-        said = crew.lines["worker0"].receive(PATIENCE_S)
-        return said["word"], said["folder"]
+        assert isinstance(crew.lines["worker0"].receive(PATIENCE_S), Here)
+        word, folder = crew.lines["worker0"].receive(PATIENCE_S).value
+        return word, folder
     finally:
         crew.end()
 
@@ -134,7 +137,7 @@ def job_of(run_dir: Path, **fields) -> Job:
 
 
 def test_a_driver_that_ends_before_it_says_anything_leaves_no_process():
-    mine, other = Line.pair()
+    mine, other = PairLine.pair()
     command = [sys.executable, "-m", "paceline.clusters.zygote_process", str(other.fileno())]
     process = subprocess.Popen(
         command, pass_fds=(other.fileno(),), stderr=subprocess.PIPE, text=True
@@ -191,7 +194,7 @@ def test_a_run_that_failed_does_not_harm_the_next(tmp_path):
 
 def test_a_crew_that_ends_while_torch_is_imported_is_gone_at_once(tmp_path):
     before = children()
-    crew = KeptCrew(job_of(tmp_path, entry="paceline.worker:main"), HOW)
+    crew = Local().start(job_of(tmp_path, entry="paceline.engine.worker:main"))
     (pid,) = children() - before
     crew.end()
     assert not is_there(pid)

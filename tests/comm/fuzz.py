@@ -21,6 +21,7 @@ from math import prod
 from paceline.comm import wire
 from paceline.comm.base import Message
 from paceline.errors import WireError
+from paceline.seats import MOST_NUMBER
 from tests import guided_fuzz
 
 RUN = bytes(range(16))
@@ -74,8 +75,9 @@ def well_made(chance: random.Random) -> bytes:
     num_bytes = prod(shape) * wire.ITEM_BYTES[dtype]
     if num_bytes > MOST_VALUE_BYTES:
         shape, num_bytes = [], wire.ITEM_BYTES[dtype]
-    sender = f"{chance.choice(wire.ROLES)}{chance.choice((0, 1, 2**64 - 1))}"
-    kind = wire.Kind(RUN, sender, wire.DTYPES[dtype], tuple(shape))
+    sender = f"{chance.choice(wire.ROLES)}{chance.choice((0, 1, MOST_NUMBER))}"
+    incarnation = chance.choice((0, 0, 1, 2**32 - 1))
+    kind = wire.Kind(RUN, sender, wire.DTYPES[dtype], tuple(shape), incarnation)
     numbers = chance.choice(ODD_NUMBERS), chance.choice(ODD_NUMBERS)
     return wire.encode(kind, *numbers) + bytes(num_bytes)
 

@@ -12,12 +12,15 @@ from torch import Tensor
 
 from paceline.comm import wire
 from paceline.comm.base import Channel, Finished
-from paceline.comm.line import Line, SeatLine
-from paceline.comm.mailbox import Medium, keep_only, make_mailboxes
+from paceline.comm.mailbox import make_mailbox
 from paceline.comm.memory import MemoryChannel, boxes_for
+from paceline.comm.ticket import Medium
+from paceline.comm.words import Abort, Finish, Saved, Stop
 from paceline.comm.zmq import ZmqChannel
 from paceline.errors import Aborted
 from tests.comm.credentials import make_credentials
+from tests.comm.lines import line_of_a_seat
+from tests.comm.rosters import roster_at
 
 NAMES = ["worker0", "worker1", "worker2", "server0"]
 RUN = b"sixteen bytes!!!"
@@ -28,9 +31,9 @@ class Harness(ABC):
     """The seats of a run, each with a line to its driver and a channel to the others."""
 
     def __init__(self) -> None:
-        pairs = {name: Line.pair() for name in NAMES}
-        self.driver = {name: Line(mine) for name, (mine, _) in pairs.items()}
-        self.lines = {name: SeatLine(Line(its)) for name, (_, its) in pairs.items()}
+        pairs = {name: line_of_a_seat() for name in NAMES}
+        self.driver = {name: mine for name, (mine, _) in pairs.items()}
+        self.lines = {name: its for name, (_, its) in pairs.items()}
         self.channels: dict[str, Channel] = {}
 
     @abstractmethod
@@ -59,7 +62,7 @@ class Memory(Harness):
 class Zmq(Harness):
     def __init__(self, medium: Medium = "unix", *, encrypt: bool = False) -> None:
         super().__init__()
-        self.mailboxes = make_mailboxes(NAMES, medium)
+        self.mailboxes = {name: make_mailbox(medium, "127.0.0.1") for name in NAMES}
         self.addresses = {name: each.address for name, each in self.mailboxes.items()}
         self.credentials = make_credentials(NAMES, encrypt=encrypt)
 
@@ -67,7 +70,7 @@ class Zmq(Harness):
         listener = self.mailboxes[name].listener.detach()
         return ZmqChannel(
             name,
-            self.addresses,
+            roster_at(self.addresses),
             RUN,
             self.lines[name],
             credentials=self.credentials[name],
@@ -76,7 +79,8 @@ class Zmq(Harness):
 
     def close(self) -> None:
         super().close()
-        keep_only("", self.mailboxes)
+        for each in self.mailboxes.values():
+            each.listener.close()
 
 
 KINDS: dict[str, Callable[[], Harness]] = {
@@ -276,20 +280,20 @@ def test_what_was_sent_before_closing_still_arrives(seats: Harness, in_thread):
 
 
 def test_an_abort_ends_a_wait_and_names_the_cause(seats: Harness):
-    seats.driver["worker0"].send("abort", reason="worker1 failed: it died")
+    seats.driver["worker0"].send(Abort("worker1 failed: it died"))
     with pytest.raises(Aborted, match="worker1 failed: it died"):
         seats["worker0"].receive()
 
 
 def test_an_abort_reaches_a_seat_that_is_already_waiting(seats: Harness, in_thread):
     def wait() -> None:
-        seats.lines["worker0"].send("joined")
+        seats.lines["worker0"].send(Saved())
         with pytest.raises(Aborted, match="worker1 failed"):
             seats["worker0"].receive()
 
     in_thread(wait)
-    assert seats.driver["worker0"].receive() == {"kind": "joined"}
-    seats.driver["worker0"].send("abort", reason="worker1 failed")
+    assert seats.driver["worker0"].receive() == Saved()
+    seats.driver["worker0"].send(Abort("worker1 failed"))
 
 
 def test_a_driver_that_is_gone_ends_a_wait(seats: Harness):
@@ -299,22 +303,22 @@ def test_a_driver_that_is_gone_ends_a_wait(seats: Harness):
 
 
 def test_the_end_of_the_run_ends_a_wait(seats: Harness):
-    seats.driver["server0"].send("finish")
+    seats.driver["server0"].send(Finish())
     with pytest.raises(Finished):
         seats["server0"].receive()
 
 
 def test_the_end_of_the_run_ends_a_wait_also_if_it_was_heard_before(seats: Harness):
     seats["server0"]
-    seats.driver["server0"].send("finish")
-    seats.lines["server0"].wait("finish")
+    seats.driver["server0"].send(Finish())
+    seats.lines["server0"].wait(Finish)
     with pytest.raises(Finished):
         seats["server0"].receive()
 
 
 def test_other_words_of_the_driver_do_not_end_a_wait(seats: Harness, in_thread):
     seats["server0"]
-    seats.driver["server0"].send("stop")
+    seats.driver["server0"].send(Stop())
     in_thread(lambda: seats["worker0"].send("server0", torch.ones(1)))
     assert seats["server0"].receive().sender == "worker0"
 
@@ -438,7 +442,7 @@ def test_a_seat_that_never_stops_does_not_hide_the_end_of_the_run(
                 damaged.send(b"noise")
 
     in_thread(shout)
-    server.driver["server0"].send("abort", reason="worker1 failed")
+    server.driver["server0"].send(Abort("worker1 failed"))
     try:
         with pytest.raises(Aborted, match="worker1 failed"):
             server["server0"].receive()
@@ -452,12 +456,55 @@ def send_for_ever(channel: Channel) -> None:
 
 
 def test_a_sender_whose_receiver_never_reads_is_released_by_an_abort(server: Zmq):
-    server.driver["worker0"].send("abort", reason="server0 failed")
+    server.driver["worker0"].send(Abort("server0 failed"))
     with pytest.raises(Aborted, match="server0 failed"):
         send_for_ever(server["worker0"])
 
 
 def test_a_server_whose_worker_has_left_is_released_by_the_end_of_the_run(server: Zmq):
-    server.driver["server0"].send("finish")
+    server.driver["server0"].send(Finish())
     with pytest.raises(Finished):
         send_for_ever(server["server0"])
+
+
+# Who sends while it listens.
+
+
+def test_whoever_listens_can_be_woken_before_and_while_it_does(seats: Harness, in_thread):
+    channel = seats["worker0"]
+    channel.wake()
+    assert channel.listen() is None
+    in_thread(channel.wake)
+    assert channel.listen() is None
+
+
+def test_whoever_listens_hears_messages_whole_and_in_order(seats: Harness):
+    sent = [torch.arange(3.0), torch.ones(0), torch.arange(NUM_LARGE, dtype=torch.float32)]
+    heard = []
+    sender, receiver = seats["worker1"], seats["server0"]
+    waiting = list(enumerate(sent))
+    while len(heard) < len(sent):
+        if waiting and sender.offer("server0", waiting[0][1], waiting[0][0]):
+            waiting.pop(0)
+        receiver.wake()
+        if (message := receiver.listen()) is not None:
+            heard.append(message)
+    assert [message.tag for message in heard] == [0, 1, 2]
+    assert all(torch.equal(one.values, other) for one, other in zip(heard, sent, strict=True))
+
+
+@pytest.mark.parametrize("kind", ["unix", "tcp"])
+def test_few_offers_wait_for_a_seat_that_reads_nothing(kind: str):
+    seats = KINDS[kind]()
+    sender, receiver = seats["worker0"], seats["server0"]
+    values = torch.ones(1 << 18)
+    num_sent = 0
+    while sender.offer("server0", values, num_sent):
+        num_sent += 1
+        assert num_sent < 200, "there is always room"
+    for number in range(num_sent):
+        assert receiver.receive().tag == number
+    assert sender.listen(["server0"]) is None  # there is room again
+    assert sender.offer("server0", values, num_sent)
+    assert receiver.receive().tag == num_sent
+    seats.close()

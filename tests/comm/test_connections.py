@@ -15,13 +15,15 @@ import pytest
 import torch
 import zmq
 
-from paceline.comm import wire
+from paceline.comm import connections, wire
 from paceline.comm.base import Finished
 from paceline.comm.credentials import Credentials, Keys
-from paceline.comm.line import Line, SeatLine
+from paceline.comm.words import Abort, Finish
 from paceline.comm.zmq import ZmqChannel
 from paceline.errors import Aborted, PeerLost
 from tests.comm.credentials import WORD, make_credentials, make_keys
+from tests.comm.lines import line_of_a_seat
+from tests.comm.rosters import roster_at
 
 NAMES = ["worker0", "worker1", "server0"]
 RUN = b"sixteen bytes!!!"
@@ -60,10 +62,10 @@ def seat(addresses) -> Iterator[Callable[..., ZmqChannel]]:
     def open_seat(
         name: str, shown: Credentials | None = None, others: dict[str, str] = addresses
     ) -> ZmqChannel:
-        mine, its = Line.pair()
+        mine, its = line_of_a_seat()
         shown = shown or plain[name]
-        channel = ZmqChannel(name, others, RUN, SeatLine(Line(its)), credentials=shown)
-        channel.driver = Line(mine)
+        channel = ZmqChannel(name, roster_at(others), RUN, its, credentials=shown)
+        channel.driver = mine
         opened.append((channel, mine, its))
         return channel
 
@@ -214,14 +216,22 @@ def test_a_secret_is_not_shown(keys):
 PEER = """
 import json, sys
 import zmq
-from paceline.comm import wire
+from paceline.comm import connections, wire
 from paceline.comm.credentials import Password
-from paceline.comm.line import Line, SeatLine
+from paceline.comm.pair_line import PairLine
+from paceline.comm.roster import Roster, Seat, Sitting
+from paceline.comm.seat_line import SeatLine
+from paceline.comm.words import FROM_DRIVER
 from paceline.comm.zmq import ZmqChannel
 addresses, run = json.loads(sys.argv[1]), sys.argv[2].encode()
-mine, its = Line.pair()
+mine, its = PairLine.pair()
+line = SeatLine(PairLine(its, hears=FROM_DRIVER))
 shown = Password("server0", sys.argv[3].encode())
-channel = ZmqChannel("server0", addresses, run, SeatLine(Line(its)), credentials=shown)
+roster = Roster(tuple(
+    Sitting(seat=Seat(name[:-1], int(name[-1]), "node0"), address=address)
+    for name, address in addresses.items()
+))
+channel = ZmqChannel("server0", roster, run, line, credentials=shown)
 sender = channel.receive().sender
 answer = wire.encode(wire.Kind(run, "server0", "uint8", (1,)), 0, 0) + b"!"
 channel._outbox(sender).send(answer)
@@ -275,7 +285,7 @@ def test_what_the_driver_knows_of_it_comes_first(seat, peer):
     greet(worker, peer)
     peer.kill()
     peer.wait()
-    worker.driver.send("abort", reason="server0 failed: out of memory")
+    worker.driver.send(Abort("server0 failed: out of memory"))
     with pytest.raises(Aborted, match="out of memory"):
         worker.receive()
 
@@ -285,7 +295,7 @@ def test_a_peer_that_leaves_because_the_run_is_over_is_not_missed(seat, peer):
     greet(worker, peer)
     peer.stdin.close()
     peer.wait()
-    worker.driver.send("finish")
+    worker.driver.send(Finish())
     with pytest.raises(Finished):
         worker.receive()
 
@@ -301,3 +311,17 @@ def test_a_peer_that_is_busy_is_not_gone(seat, peer):
     peer.kill()
     with pytest.raises(PeerLost):
         worker.receive()
+
+
+def test_a_pulse_that_is_never_felt_is_that_of_a_lost_peer(addresses, monkeypatch):
+    """Where a host vanishes in the moment in which its pulse is first felt, nothing ever breaks."""
+    monkeypatch.setattr(connections, "_FIRST_FELT_S", connections._GRACE_S + 0.2)
+    with zmq.Context() as context:
+        pulse = connections._Connection(context.socket(zmq.PUSH), is_pulse=True)
+        pulse.socket.connect(addresses["server0"])  # nobody listens there
+        assert not pulse.is_broken()
+        deadline_s = time.monotonic() + PATIENCE_S
+        while not pulse.is_broken():
+            assert time.monotonic() < deadline_s
+            time.sleep(0.05)
+        pulse.abandon()

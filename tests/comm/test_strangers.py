@@ -11,10 +11,14 @@ import torch
 import zmq
 
 from paceline.comm import wire
-from paceline.comm.line import Line, SeatLine
-from paceline.comm.mailbox import Medium, keep_only, make_mailboxes
+from paceline.comm.mailbox import make_mailbox
+from paceline.comm.pair_line import PairLine
+from paceline.comm.seat_line import SeatLine
+from paceline.comm.ticket import Medium
 from paceline.comm.zmq import ZmqChannel
 from tests.comm.credentials import make_credentials
+from tests.comm.lines import line_of_a_seat
+from tests.comm.rosters import roster_at
 from tests.hostile import zmtp
 
 NAMES = ["worker0", "worker1", "server0"]
@@ -28,23 +32,23 @@ class Seats:
 
     def __init__(self, medium: Medium, *, encrypt: bool) -> None:
         self.mechanism = "CURVE" if encrypt else "PLAIN"
-        self._mailboxes = make_mailboxes(NAMES, medium)
+        self._mailboxes = {name: make_mailbox(medium, "127.0.0.1") for name in NAMES}
         self._addresses = {name: each.address for name, each in self._mailboxes.items()}
         self._credentials = make_credentials(NAMES, encrypt=encrypt)
         self._channels: dict[str, ZmqChannel] = {}
-        self._ends: list[socket.socket] = []
+        self._ends: list[PairLine | SeatLine] = []
         self.address = self._addresses["server0"]
         self.server = self["server0"]
 
     def __getitem__(self, name: str) -> ZmqChannel:
         if name not in self._channels:
-            mine, its = Line.pair()
+            mine, its = line_of_a_seat()
             self._ends += [mine, its]
             self._channels[name] = ZmqChannel(
                 name,
-                self._addresses,
+                roster_at(self._addresses),
                 RUN,
-                SeatLine(Line(its)),
+                its,
                 credentials=self._credentials[name],
                 listener=self._mailboxes[name].listener.detach(),
             )
@@ -61,7 +65,8 @@ class Seats:
     def close(self) -> None:
         for channel in self._channels.values():
             channel.close()
-        keep_only("", self._mailboxes)
+        for each in self._mailboxes.values():
+            each.listener.close()
         for end in self._ends:
             end.close()
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from paceline.comm import wire
 from paceline.errors import WireError
+from paceline.seats import MOST_NUMBER
 from tests.comm.fuzz import frames, fuzz, judge
 
 RUN = bytes(range(16))
@@ -19,9 +20,10 @@ u64 = st.integers(0, 2**64 - 1)
 kinds = st.builds(
     wire.Kind,
     run=st.just(RUN),
-    sender=st.builds("{}{}".format, st.sampled_from(wire.ROLES), u64),
+    sender=st.builds("{}{}".format, st.sampled_from(wire.ROLES), st.integers(0, MOST_NUMBER)),
     dtype=st.sampled_from(wire.DTYPES),
     shape=st.lists(st.integers(0, 100), max_size=wire.MOST_DIMENSIONS).map(tuple),
+    incarnation=st.integers(0, 2**32 - 1),
 )
 KIND = wire.Kind(RUN, "worker1", "float32", (3, 4))
 
@@ -35,6 +37,7 @@ def raw(**changes: object) -> bytes:
         "dimensions": 2,
         "role": 0,
         "rank": 1,
+        "incarnation": 0,
         "run": RUN,
         "shape": (3, 4, 0, 0),
         "length": 48,
@@ -42,7 +45,7 @@ def raw(**changes: object) -> bytes:
         "tag": 2,
     } | changes
     *first, shape, length, sequence, tag = fields.values()
-    return struct.pack("<4sBBBBQ16s4QQQQ", *first, *shape, length, sequence, tag)
+    return struct.pack("<4sBBBBII16s4QQQQ", *first, *shape, length, sequence, tag)
 
 
 @given(kinds, u64, u64)
@@ -101,7 +104,8 @@ def test_a_damaged_frame_is_a_wire_error_or_says_what_it_brings(
         ({"version": 1}, "not a frame of this version"),
         ({"run": bytes(16)}, "another run"),
         ({"dtype": 99}, "unknown dtype"),
-        ({"role": 2}, "unknown dtype, role"),
+        ({"role": 2}, "unknown sender"),
+        ({"rank": MOST_NUMBER + 1}, "unknown sender"),
         ({"dimensions": 5}, "number of dimensions"),
         ({"dimensions": 1}, "a shape that does not fit"),
         ({"shape": (3, 5, 0, 0)}, "a shape that does not fit"),

@@ -6,7 +6,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from paceline.compute.real import Real
-from paceline.replica import Replica
+from paceline.training.replica import Replica
 
 
 @pytest.fixture

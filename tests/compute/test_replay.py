@@ -10,8 +10,8 @@ from torch import nn
 from paceline.compute.rates import LayerTime
 from paceline.compute.replay import Replay, ReplayedUpdate
 from paceline.errors import SpecError
-from paceline.optim import Update
-from paceline.replica import Replica
+from paceline.training.optim import Update
+from paceline.training.replica import Replica
 
 TIMES = [
     LayerTime(layer="0", forward_s=0.001, backward_s=0.002),
@@ -51,6 +51,14 @@ def test_it_counts_the_time_its_device_computed_and_has_no_loss(replica: Replica
     assert all(map(math.isnan, losses))
     assert compute.counted()["device_busy_s"] == pytest.approx(3 * STEP_S)
     assert compute.counted()["late_steps"] is not None
+
+
+def test_its_counts_go_on_after_a_break(replica: Replica):
+    before, after = (Replay(replica, None, TIMES) for _ in range(2))
+    before.gradients(())
+    after.load(before.state())
+    after.gradients(())
+    assert after.counted()["device_busy_s"] == 2 * before.counted()["device_busy_s"] > 0
 
 
 def test_gradients_are_finite_not_zero_and_each_workers_own(replica: Replica):

@@ -23,7 +23,7 @@ import psutil
 
 import paceline
 from paceline.clusters.local import Local
-from paceline.progress import View
+from paceline.engine.progress import RunView
 from paceline.strategies.parameter_server.describe import PsSync
 from paceline.testing import Moons
 from paceline.testing.strategies import assert_parameters_close
@@ -67,7 +67,7 @@ class Siege:
     peak_bytes: int = 0
     over: threading.Event = field(default_factory=threading.Event)
 
-    def watch(self, view: View) -> None:
+    def watch(self, view: RunView) -> None:
         if view.phase == "training" and self.is_wanted and not self.attackers:
             addresses = sorted(set(addresses_of_seats()))
             assert len(addresses) == 3, addresses

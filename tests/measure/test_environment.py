@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from paceline.cgroups import quota_of
 from paceline.measure import environment
+from paceline.system.cgroups import quota_of
 
 
 def git(folder: Path, *words: str) -> str:

@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 from pyroute2.netlink.exceptions import NetlinkError
 
-from paceline import attempts
-from paceline.linux import own_pid
 from paceline.measure import machine, trials
-from paceline.measure.environment import cpu_cgroups
 from paceline.measure.machine import Finding, examine, missing_required
+from paceline.system import attempts
+from paceline.system.cores import cpu_cgroups
+from paceline.system.linux import own_pid
 
 
 @pytest.fixture(scope="module")

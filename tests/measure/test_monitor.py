@@ -7,15 +7,33 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from paceline.comm.line import Line, SeatLine
+from paceline.comm.line import Line
 from paceline.comm.meter import Carried, Meter
+from paceline.comm.roster import Seat
+from paceline.comm.seat_line import SeatLine
+from paceline.comm.words import (
+    FROM_DRIVER,
+    FROM_MONITORS,
+    Answered,
+    Enter,
+    Finish,
+    Joined,
+    Noted,
+    Observe,
+    Sampled,
+)
 from paceline.errors import Aborted
 from paceline.measure.monitor import watch_node
+from paceline.sinks.folder import FolderSink
+from paceline.store.runs import RunDir
+from tests.comm.calls import connected
+from tests.comm.lines import line_of_a_seat
 
 INTERVAL_S = 0.02
 Row = dict[str, Any]
@@ -24,47 +42,50 @@ Row = dict[str, Any]
 class Watched:
     """The driver's end of a monitor that runs beside the test."""
 
-    def __init__(self, rows: Path, meter: Meter | None = None) -> None:
-        mine, its = Line.pair()
-        self.line = Line(mine)
-        self.rows = rows
+    def __init__(
+        self, folder: Path, meter: Meter | None = None, ends: tuple[Line, SeatLine] | None = None
+    ) -> None:
+        self.line, self.seat = ends or line_of_a_seat(FROM_MONITORS)
+        run = RunDir(folder)
+        run.records.mkdir()
+        self.rows = run.seat_records("node0")
+        self.sink = FolderSink(run, Seat("monitor", 0, "node0"))
         self.meter = meter
         self.heard: list[Row] = []
         self.noted: list[str] = []
         self.error: BaseException | None = None
-        self.seat = SeatLine(Line(its))
         self.thread = threading.Thread(target=self._watch)
         self.thread.start()
 
     def _watch(self) -> None:
         try:
-            watch_node(self.seat, self.rows, INTERVAL_S, self.meter)
+            watch_node(self.seat, self.sink, INTERVAL_S, self.meter)
         except BaseException as error:
             self.error = error
+        self.sink.close()
         self.seat.close()
 
     def until(self, wanted: Callable[[Row], bool]) -> Row:
         while True:
-            message = self.line.receive()
-            assert message is not None
-            kind = message.pop("kind")
-            if kind == "noted":
-                self.noted.append(message["phase"])
+            word = self.line.receive()
+            if isinstance(word, Noted):
+                self.noted.append(word.phase)
                 continue
-            assert kind == "usage"
-            self.heard.append(message)
-            if wanted(message):
-                return message
+            assert isinstance(word, Sampled)
+            row = json.loads(json.dumps(asdict(word.sample)))  # as it is kept
+            self.heard.append(row)
+            if wanted(row):
+                return row
 
     def finish(self) -> list[Row]:
-        self.line.send("finish")
+        self.line.send(Finish())
         self.thread.join()
         return [json.loads(line) for line in self.rows.read_text().splitlines()]
 
 
 @pytest.fixture
 def watched(tmp_path: Path) -> Iterator[Watched]:
-    made = Watched(tmp_path / "node0.jsonl")
+    made = Watched(tmp_path)
     yield made
     made.line.close()
     made.thread.join()
@@ -81,19 +102,17 @@ def busy() -> Iterator[int]:
 
 
 def test_what_a_busy_process_uses_is_seen_by_phase(watched: Watched, busy: int):
-    assert watched.line.receive() == {"kind": "joined", "pid": os.getpid()}
-    watched.line.send("watch", seats={"worker0": busy})
+    assert watched.line.receive() == Joined()
+    watched.line.send(Observe({"worker0": busy}))
     row = watched.until(lambda row: row["phase"] == "starting")
     assert row["time_s"] == 0.0
-    watched.line.send(
-        "phase", phase="training", moment_s=time.monotonic(), start_s=time.monotonic()
-    )
+    watched.line.send(Enter(phase="training", moment_s=time.monotonic(), start_s=time.monotonic()))
     row = watched.until(lambda row: row["phase"] == "training" and row["cpu_percent"] > 10)
     assert row["time_s"] > 0
     assert 50_000_000 < row["memory_bytes"] < 200_000_000
-    watched.line.send("phase", phase="evaluating", moment_s=time.monotonic())
+    watched.line.send(Enter(phase="evaluating", moment_s=time.monotonic()))
     watched.until(lambda row: row["phase"] == "evaluating")
-    watched.line.send("phase", phase="ending", moment_s=time.monotonic())
+    watched.line.send(Enter(phase="ending", moment_s=time.monotonic()))
     rows = watched.finish()
     phases = list(dict.fromkeys(row["phase"] for row in rows))
     assert phases[:3] == ["starting", "training", "evaluating"]
@@ -102,24 +121,40 @@ def test_what_a_busy_process_uses_is_seen_by_phase(watched: Watched, busy: int):
 
 def test_its_clock_is_the_training_clock(watched: Watched):
     watched.line.receive()
-    watched.line.send("watch", seats={"worker0": os.getpid()})
+    watched.line.send(Observe({"worker0": os.getpid()}))
     watched.line.send(
-        "phase", phase="training", moment_s=time.monotonic(), start_s=time.monotonic() - 1000
+        Enter(phase="training", moment_s=time.monotonic(), start_s=time.monotonic() - 1000)
     )
     assert watched.until(lambda row: row["phase"] == "training")["time_s"] >= 1000
     now_s = time.monotonic()
-    watched.line.send("phase", phase="evaluating", moment_s=now_s - 600)
+    watched.line.send(Enter(phase="evaluating", moment_s=now_s - 600))
     assert 400 <= watched.until(lambda row: row["phase"] == "evaluating")["time_s"] <= 500
-    watched.line.send("phase", phase="training", moment_s=time.monotonic())
+    watched.line.send(Enter(phase="training", moment_s=time.monotonic()))
     row = watched.until(lambda row: row["time_s"] < 1000 and row["phase"] == "training")
     assert row["time_s"] >= 400
     watched.finish()
 
 
+def test_on_a_machine_with_another_clock_it_reads_the_drivers(tmp_path: Path):
+    def clock() -> float:
+        return time.monotonic() + 1000
+
+    with connected(hears=FROM_DRIVER, says=FROM_MONITORS, clock=clock) as (line, seat):
+        watched = Watched(tmp_path, ends=(line, SeatLine(seat)))
+        watched.line.receive()
+        watched.line.send(Observe({"worker0": os.getpid()}))
+        start_s = time.monotonic()
+        watched.line.send(Enter(phase="training", moment_s=start_s, start_s=start_s))
+        row = watched.until(lambda row: row["phase"] == "training")
+        off_s = seat.offset.uncertainty_s
+        assert -off_s <= row["time_s"] <= time.monotonic() - start_s + off_s
+        watched.finish()
+
+
 def test_a_process_that_ends_is_no_error(watched: Watched):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         watched.line.receive()
-        watched.line.send("watch", seats={"worker0": process.pid})
+        watched.line.send(Observe({"worker0": process.pid}))
         watched.until(lambda row: row["memory_bytes"] > 0)
         process.kill()
         process.wait()
@@ -134,10 +169,10 @@ def test_a_training_that_is_over_at_once_has_a_sample_of_its_start_and_of_its_en
     watched: Watched, busy: int
 ):
     watched.line.receive()
-    watched.line.send("watch", seats={"worker0": busy})
+    watched.line.send(Observe({"worker0": busy}))
     began_s = time.monotonic()
-    watched.line.send("phase", phase="training", moment_s=began_s, start_s=began_s)
-    watched.line.send("phase", phase="saving", moment_s=began_s + 0.001)
+    watched.line.send(Enter(phase="training", moment_s=began_s, start_s=began_s))
+    watched.line.send(Enter(phase="saving", moment_s=began_s + 0.001))
     start, end = [row for row in watched.finish() if row["time_s"] in (0.0, 0.001)][:2]
     assert (start["phase"], end["phase"]) == ("starting", "training")
     assert start["memory_bytes"] > 50_000_000
@@ -147,10 +182,10 @@ def test_a_training_that_is_over_at_once_has_a_sample_of_its_start_and_of_its_en
 
 def test_a_driver_that_does_not_read_does_not_hold_it_up(watched: Watched):
     watched.line.receive()
-    watched.line.send("watch", seats={"worker0": os.getpid()})
-    assert watched.line.receive() == {"kind": "noted", "phase": "starting"}
+    watched.line.send(Observe({"worker0": os.getpid()}))
+    assert watched.line.receive() == Noted("starting")
     for _ in range(5000):  # far more than the line holds
-        watched.seat.offer("noise", text="x" * 1000)
+        watched.seat.offer(Answered("x" * 1000))
     while not (watched.rows.exists() and watched.rows.stat().st_size):
         time.sleep(0.01)
     assert len(watched.finish()) >= 1
@@ -161,7 +196,7 @@ def test_a_driver_that_does_not_read_does_not_hold_it_up(watched: Watched):
 def test_it_ends_when_the_driver_is_gone(watched: Watched, is_watching: bool):
     watched.line.receive()
     if is_watching:
-        watched.line.send("watch", seats={"worker0": os.getpid()})
+        watched.line.send(Observe({"worker0": os.getpid()}))
         watched.until(lambda _: True)
     watched.line.close()
     watched.thread.join()
@@ -170,7 +205,7 @@ def test_it_ends_when_the_driver_is_gone(watched: Watched, is_watching: bool):
 
 def test_a_seat_is_seen_by_itself(watched: Watched, busy: int):
     watched.line.receive()
-    watched.line.send("watch", seats={"worker0": busy, "server0": os.getpid()})
+    watched.line.send(Observe({"worker0": busy, "server0": os.getpid()}))
     row = watched.until(lambda row: row["cpu_percent"] > 10)
     worker, server = row["seats"]
     assert (worker["seat"], server["seat"]) == ("worker0", "server0")
@@ -187,16 +222,16 @@ def test_a_link_is_read_while_workers_train_and_not_while_they_evaluate(tmp_path
     def meter() -> Carried:
         return carried
 
-    watched = Watched(tmp_path / "node0.jsonl", meter)
+    watched = Watched(tmp_path, meter)
 
     def enter(phase: str, **fields: float) -> None:
-        watched.line.send("phase", phase=phase, moment_s=time.monotonic(), **fields)
+        watched.line.send(Enter(phase=phase, moment_s=time.monotonic(), **fields))
         while phase not in watched.noted:
             watched.until(lambda _: True)
 
     watched.line.receive()
     carried = Carried(100, 100, 1, 1)  # before training: parameters were spread
-    watched.line.send("watch", seats={"worker0": os.getpid()})
+    watched.line.send(Observe({"worker0": os.getpid()}))
     watched.until(lambda row: row["net_sent_bytes"] == 0)
     assert watched.noted == ["starting"]
     carried = Carried(1100, 2100, 11, 21)  # a worker was quicker than the monitor

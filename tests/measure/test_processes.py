@@ -18,8 +18,8 @@ from pathlib import Path
 
 import pytest
 
-from paceline.linux import own_pid
 from paceline.measure.processes import SURVEY_EVERY, Sampler
+from paceline.system.linux import own_pid
 
 MIB = 1 << 20
 
@@ -296,7 +296,7 @@ def test_an_orphan_is_followed_after_its_parent_ended():
 
 
 def test_own_pid_inside_a_pid_namespace_is_the_one_outside():
-    code = "import os; from paceline.linux import own_pid; print(os.getpid(), own_pid())"
+    code = "import os; from paceline.system.linux import own_pid; print(os.getpid(), own_pid())"
     as_user = () if os.geteuid() == 0 else ("--user", "--map-root-user")
     unshare = ("unshare", *as_user, "--pid", "--fork")
     if (

@@ -3,7 +3,6 @@
 import json
 import math
 from array import array
-from pathlib import Path
 from statistics import fmean, pvariance
 
 import pytest
@@ -11,25 +10,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.measure.recorder import Recorder
+from tests.sinks.kept import Kept
 
 
 @pytest.fixture
-def files(tmp_path: Path) -> tuple[Path, Path]:
-    return tmp_path / "worker0.jsonl", tmp_path / "worker0.f32"
+def kept() -> Kept:
+    return Kept()
 
 
-def rows_in(file: Path) -> list[dict[str, float]]:
-    return [json.loads(line) for line in file.read_text().splitlines()]
+def rows_in(kept: Kept) -> list[dict[str, float]]:
+    return [json.loads(line) for line in kept.streams["rows"].splitlines()]
 
 
-def test_a_row_has_the_moments_of_its_own_losses(files: tuple[Path, Path]):
-    recorder = Recorder(files[0], None)
+def test_a_row_has_the_moments_of_its_own_losses(kept: Kept):
+    recorder = Recorder(kept)
     recorder.losses += [3.0, 1.0, 2.0]
     recorder.write(0.5, 30, 3)
     recorder.losses += [7.0]
     recorder.write(0.75, 40, 4)
-    recorder.close()
-    first, second = rows_in(files[0])
+    first, second = rows_in(kept)
     assert (first["count"], first["worker_steps"], first["samples"]) == (3, 3, 30)
     assert (first["loss_mean"], first["loss_min"], first["loss_max"]) == (2.0, 1.0, 3.0)
     assert first["loss_variance"] == pytest.approx(2 / 3)
@@ -38,9 +37,9 @@ def test_a_row_has_the_moments_of_its_own_losses(files: tuple[Path, Path]):
     assert recorder.final_loss() == 7.0
 
 
-def test_the_final_loss_is_the_same_however_often_rows_are_written(files: tuple[Path, Path]):
+def test_the_final_loss_is_the_same_however_often_rows_are_written():
     losses = [float(number) for number in range(100)]
-    seldom, often = Recorder(None, None), Recorder(None, None)
+    seldom, often = Recorder(Kept()), Recorder(Kept())
     seldom.losses += losses
     seldom.write(1.0, 100, 100)
     for loss in losses:
@@ -51,7 +50,7 @@ def test_the_final_loss_is_the_same_however_often_rows_are_written(files: tuple[
 
 @given(st.lists(st.floats(-1e6, 1e6), min_size=1, max_size=50))
 def test_moments_are_those_of_statistics(losses: list[float]):
-    recorder = Recorder(None, None)
+    recorder = Recorder(Kept())
     recorder.losses += losses
     row = recorder.write(1.0, 1, 1)
     assert row["loss_mean"] == fmean(losses)
@@ -72,47 +71,42 @@ def test_moments_are_those_of_statistics(losses: list[float]):
     ],
     ids=str,
 )
-def test_a_run_that_diverges_is_recorded_not_stopped(files: tuple[Path, Path], losses: list[float]):
-    recorder = Recorder(*files)
+def test_a_run_that_diverges_is_recorded_not_stopped(kept: Kept, losses: list[float]):
+    recorder = Recorder(kept, keeps_losses=True)
     recorder.losses += losses
     recorder.write(1.0, 2, 2)
-    recorder.close()
-    (row,) = rows_in(files[0])
+    (row,) = rows_in(kept)
     assert row["count"] == 2
     assert not (math.isfinite(row["loss_mean"]) and math.isfinite(row["loss_variance"]))
 
 
-def test_spans_are_summed_for_each_row(files: tuple[Path, Path]):
-    recorder = Recorder(files[0], None)
-    recorder.load.total_ns = 2_000_000
-    recorder.compute.total_ns = 3_000_000
-    recorder.exchange.total_ns = 4_000_000
+def test_spans_are_summed_for_each_row(kept: Kept):
+    recorder = Recorder(kept)
+    recorder.loading.total_ns = 2_000_000
+    recorder.computing.total_ns = 3_000_000
+    recorder.exchanging.total_ns = 4_000_000
     recorder.losses.append(1.0)
     recorder.write(1.0, 1, 1)
     recorder.losses.append(1.0)
     recorder.write(2.0, 2, 2)
-    recorder.close()
-    first, second = rows_in(files[0])
+    first, second = rows_in(kept)
     assert (first["load_s"], first["compute_s"], first["exchange_s"]) == (0.002, 0.003, 0.004)
     assert (second["load_s"], second["compute_s"], second["exchange_s"]) == (0, 0, 0)
 
 
-def test_every_loss_is_kept_where_asked_for(files: tuple[Path, Path]):
-    recorder = Recorder(*files)
+def test_every_loss_is_kept_where_asked_for(kept: Kept):
+    recorder = Recorder(kept, keeps_losses=True)
     for losses in ([1.5, 2.5], [3.5]):
         recorder.losses += losses
         recorder.write(1.0, 1, None)
-    kept = array("f")
-    kept.frombytes(files[1].read_bytes())  # before closing: a killed worker's losses are there
-    assert kept.tolist() == [1.5, 2.5, 3.5]
-    assert len(rows_in(files[0])) == 2
-    recorder.close()
+    found = array("f", kept.streams["losses"])
+    assert found.tolist() == [1.5, 2.5, 3.5]
+    assert len(rows_in(kept)) == 2
 
 
-def test_a_worker_that_keeps_nothing_still_knows_its_figures(tmp_path: Path):
-    recorder = Recorder(None, None)
+def test_a_worker_that_keeps_nothing_still_knows_its_figures(kept: Kept):
+    recorder = Recorder(kept, keeps_rows=False)
     recorder.losses += [4.0, 2.0]
     row = recorder.write(1.0, 20, None)
-    recorder.close()
     assert (row["loss_mean"], row["global_steps"], recorder.num_steps) == (3.0, None, 2)
-    assert list(tmp_path.iterdir()) == []
+    assert kept.streams == {}

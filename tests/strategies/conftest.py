@@ -4,7 +4,7 @@ from functools import cache
 import pytest
 
 import paceline
-from paceline.results import Result
+from paceline.outcome.results import Result
 from tests.sharing import run
 
 

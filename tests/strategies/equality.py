@@ -12,8 +12,7 @@ import pytest
 
 import paceline
 from paceline.clusters.inline import Inline
-from paceline.optim import Adam, Optimizer, Sgd
-from paceline.results import Result
+from paceline.outcome.results import Result
 from paceline.strategies.base import Strategy
 from paceline.testing.strategies import (
     OPTIMIZERS,
@@ -23,6 +22,7 @@ from paceline.testing.strategies import (
     assert_norm_close,
     assert_parameters_close,
 )
+from paceline.training.optim import Adam, Optimizer, Sgd
 from paceline.workloads.base import Workload
 from paceline.workloads.mnist import LenetMnist, LogisticMnist
 from tests.sharing import run

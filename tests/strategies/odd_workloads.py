@@ -1,6 +1,7 @@
 """Workloads that do to one worker what must not go unnoticed."""
 
 import os
+import signal
 import time
 from typing import final
 
@@ -90,3 +91,36 @@ class Twice(_Points):
     def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
         super().loss(model, batch).backward()
         return super().loss(model, batch)
+
+
+@final
+class Stricken(_Points):
+    """One worker is killed in the middle of a push; another is in the middle of its own then."""
+
+    stricken_at: int = 5
+    """The step."""
+
+    def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
+        loss = super().loss(model, batch)
+        if torch.is_grad_enabled():
+            made = _STEPS.setdefault(model, 0)
+            _STEPS[model] = made + 1
+            # The first layer's gradient is computed last: all others have left by then.
+            if made + 1 == self.stricken_at:
+                next(model.parameters()).register_hook(_strike)
+        return loss
+
+
+_STEPS: dict[nn.Module, int] = {}
+_STRUCK: list[float] = []
+
+
+def _strike(_: torch.Tensor) -> None:
+    if _STRUCK:
+        return
+    _STRUCK.append(time.monotonic())
+    if is_victim():
+        time.sleep(0.3)  # until the others' chunks are in too
+        os.kill(os.getpid(), signal.SIGKILL)
+    if torch.initial_seed() == 2 + VICTIM:
+        time.sleep(1.2)  # beyond the death of the other

@@ -21,6 +21,19 @@ class TestRingInSmallBuckets(StrategyConformance):
     must_equal_single = True
 
 
+class TestHalving(StrategyConformance):
+    strategy = Ring(algorithm="halving", bucket_bytes=100, check_every=7)
+    clusters = (Inline(),)
+    must_equal_single = True
+
+
+@pytest.mark.thorough  # what differs from the one above has tests in tests/comm/allreduce
+class TestHalvingByMessages(StrategyConformance):
+    strategy = Ring(algorithm="halving")
+    clusters = (Local(transport="zmq"),)
+    must_equal_single = True
+
+
 class TestRingOfRealModels(EqualsSingle):
     strategy = Ring()
 

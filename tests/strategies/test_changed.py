@@ -9,14 +9,14 @@ from torch import nn
 from paceline.clusters.inline import Inline
 from paceline.clusters.local import Local
 from paceline.compute.real import Real
+from paceline.engine.fingerprint import difference, state_sums
 from paceline.errors import Changed, SeatFailed
-from paceline.fingerprint import difference, state_sums
-from paceline.replica import Replica
 from paceline.strategies.all_reduce.describe import Ddp, Ring
 from paceline.strategies.local import Single, Solo
 from paceline.strategies.parameter_server.describe import PsAsync, PsSsp, PsSync
 from paceline.testing.strategies import alone, assert_parameters_close
 from paceline.testing.workloads import _Points
+from paceline.training.replica import Replica
 from paceline.workloads.base import Batch
 from tests.sharing import run
 from tests.strategies.odd_workloads import Branching, OwnMind

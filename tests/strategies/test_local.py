@@ -8,17 +8,18 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from paceline.comm.line import Line, SeatLine
 from paceline.comm.memory import MemoryChannel, boxes_for
 from paceline.compute.real import Real
-from paceline.optim import Adam, Optimizer, Sgd
-from paceline.replica import Replica
 from paceline.strategies.base import Member, Place, Strategy
 from paceline.strategies.local import Single, Solo
+from paceline.training.optim import Adam, Optimizer, Sgd
+from paceline.training.replica import Replica
 from paceline.workloads.base import Workload
 from paceline.workloads.mnist import LenetMnist, LogisticMnist
 from paceline.workloads.order import Order
 from paceline.workloads.synthetic import Synthetic
+from tests.comm.lines import line_of_a_seat
+from tests.comm.rosters import roster_of
 
 NUM_STEPS = 20
 ORDER = Order(num_rows=1000, num_workers=1, batch=32, seed=0)
@@ -27,8 +28,8 @@ SPARSE = Synthetic(rows=1000, features=100, nonzeros=5)
 
 @pytest.fixture
 def channel() -> Iterator[MemoryChannel]:
-    driver, seat = (Line(end) for end in Line.pair())
-    yield MemoryChannel("worker0", boxes_for(["worker0"]), SeatLine(seat))
+    driver, seat = line_of_a_seat()
+    yield MemoryChannel("worker0", boxes_for(["worker0"]), seat)
     driver.close()
     seat.close()
 
@@ -43,13 +44,11 @@ def join(
     torch.manual_seed(0)
     replica = Replica(workload.model(), dtype)
     place = Place(
-        rank=0,
-        num_workers=1,
-        num_servers=0,
+        name="worker0",
+        roster=roster_of("worker0"),
         replica=replica,
         optimizer=optimizer,
         most_steps=None,
-        host=None,
         open_channel=lambda: channel,
     )
     return strategy.join(place), replica

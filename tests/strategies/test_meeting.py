@@ -1,6 +1,7 @@
 """How torch's workers meet: at nobody's port, and through a channel that lets nobody else in."""
 
 import os
+from pathlib import Path
 
 import psutil
 import pytest
@@ -8,23 +9,25 @@ import torch
 
 import paceline
 from paceline.clusters.local import Local
-from paceline.comm.line import Line, SeatLine
 from paceline.comm.memory import MemoryChannel, boxes_for
+from paceline.comm.words import Abort
+from paceline.engine.progress import RunView
 from paceline.errors import Aborted, WireError
-from paceline.optim import Sgd
-from paceline.progress import View
-from paceline.replica import Replica
 from paceline.strategies.all_reduce.describe import Ddp
 from paceline.strategies.all_reduce.meeting import ChannelStore, torch_store
 from paceline.strategies.base import Place
 from paceline.testing import Moons
+from paceline.training.optim import Sgd
+from paceline.training.replica import Replica
+from tests.comm.lines import line_of_a_seat
+from tests.comm.rosters import roster_of
 
 NAMES = ["worker0", "worker1"]
 
 
 @pytest.fixture
 def pairs():
-    made = [Line.pair() for _ in NAMES]
+    made = [line_of_a_seat() for _ in NAMES]
     yield made
     for pair in made:
         for end in pair:
@@ -34,10 +37,7 @@ def pairs():
 @pytest.fixture
 def channels(pairs):
     boxes = boxes_for(NAMES)
-    return [
-        MemoryChannel(name, boxes, SeatLine(Line(its)))
-        for name, (_, its) in zip(NAMES, pairs, strict=True)
-    ]
+    return [MemoryChannel(name, boxes, its) for name, (_, its) in zip(NAMES, pairs, strict=True)]
 
 
 @pytest.fixture
@@ -56,7 +56,7 @@ def test_what_one_sets_the_other_gets(stores):
 
 
 def test_a_wait_for_what_nobody_sets_ends_with_the_run(stores, pairs):
-    pairs[0][0].send(b'{"kind":"abort","reason":"worker1 failed"}')
+    pairs[0][0].send(Abort("worker1 failed"))
     with pytest.raises(Aborted, match="worker1 failed"):
         stores[0].wait(["never"])
 
@@ -67,17 +67,15 @@ def test_a_message_that_is_no_value_is_refused(stores, channels):
         stores[0].get("a")
 
 
-def place_of(rank: int, channel: MemoryChannel) -> Place:
+def place_of(rank: int, channel: MemoryChannel, address: str) -> Place:
     return Place(
-        rank=rank,
-        num_workers=2,
-        num_servers=0,
+        name=NAMES[rank],
+        roster=roster_of(*NAMES),
         replica=Replica(torch.nn.Linear(1, 2), torch.float32),
         optimizer=Sgd(),
         most_steps=None,
-        host=None,
         open_channel=lambda: channel,
-        address="127.0.0.2",
+        address=address,
     )
 
 
@@ -86,20 +84,23 @@ def listening(pid: int) -> set[tuple[str, int]]:
     return {tuple(each.laddr) for each in found if each.status == psutil.CONN_LISTEN}
 
 
-def test_torchs_own_store_listens_at_its_nodes_address_only(channels):
+@pytest.mark.parametrize("address", ["127.0.0.2", "::1"])
+def test_torchs_own_store_listens_at_its_nodes_address_only(address, channels):
+    if ":" in address and not Path("/proc/net/if_inet6").exists():
+        pytest.skip("this kernel has no IPv6")
     before = listening(os.getpid())
-    store = torch_store(place_of(0, channels[0]))
-    other = torch_store(place_of(1, channels[1]))
+    store = torch_store(place_of(0, channels[0], address))
+    other = torch_store(place_of(1, channels[1], address))
     store.set("a", "1")
     assert other.get("a") == b"1"
-    assert {host for host, _ in listening(os.getpid()) - before} == {"127.0.0.2"}
+    assert {host for host, _ in listening(os.getpid()) - before} == {address}
 
 
 def test_ddp_opens_no_port_beyond_loopback_in_a_local_run(tmp_path):
     """Torch's store would listen on all interfaces, and take what anybody sends."""
     found: set[str] = set()
 
-    def watch(view: View) -> None:
+    def watch(view: RunView) -> None:
         if view.phase == "training" and not found:
             for process in psutil.Process().children(recursive=True):
                 found.update(host for host, _ in listening(process.pid))

@@ -4,9 +4,9 @@ import re
 
 import pytest
 
-from paceline.finite import INFINITE, NAN, TOO_LARGE
 from paceline.strategies import STRATEGIES
 from paceline.testing import Flawed
+from paceline.training.finite import INFINITE, NAN, TOO_LARGE
 from tests.paths import ROOT
 from tests.sharing import run
 from tests.strategies.test_ring_rules import spec_of

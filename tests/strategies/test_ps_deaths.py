@@ -59,6 +59,7 @@ def all_are_training(folder: Path) -> bool:
 @pytest.mark.parametrize(("strategy", "transport", "victim", "fate"), CASES)
 def test_every_seat_names_the_one_that_is_gone(strategy, transport, victim, fate, tmp_path):
     settings = ["--set", f"cluster.transport={transport}", "--set", "strategy.servers=2"]
+    settings += ["--set", "detect_s=3"]  # before silence on the data path tells of it
     if strategy == "ps-ssp":
         settings += ["--set", "strategy.staleness=2"]
     command = ("run", "paceline.testing:Moons", "--strategy", strategy, "--workers", 3)

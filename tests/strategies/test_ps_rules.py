@@ -16,14 +16,14 @@ import paceline
 from paceline.clusters.inline import Inline
 from paceline.clusters.local import Local
 from paceline.errors import SpecError
-from paceline.optim import Adagrad, Adam, Sgd
-from paceline.schedules import Step
-from paceline.strategies.parameter_server.cuts import chunks_of, server_part
+from paceline.strategies.parameter_server.cuts import dealt
 from paceline.strategies.parameter_server.describe import PsAsync, PsSsp, PsSync
-from paceline.strategies.parameter_server.messages import pack, unpack
 from paceline.strategies.parameter_server.rules import Bounded
+from paceline.strategies.parameter_server.tags import pack, unpack
 from paceline.testing import Moons
 from paceline.testing.strategies import alone, assert_parameters_close, parameters_of
+from paceline.training.optim import Adagrad, Adam, Sgd
+from paceline.training.schedules import Step
 from paceline.workloads.base import Workload
 from paceline.workloads.order import Order
 from paceline.workloads.synthetic import Synthetic
@@ -52,7 +52,7 @@ def spec_of(strategy, **fields):
     choices=st.lists(st.integers(0, 10**6), max_size=200),
 )
 def test_no_worker_ever_starts_further_ahead_than_its_bound(num_workers, staleness, choices):
-    admission = Bounded(num_workers, staleness)
+    admission = Bounded(range(num_workers), staleness)
     completed = [0] * num_workers
     may_go = set(range(num_workers))
     for choice in choices:
@@ -67,11 +67,49 @@ def test_no_worker_ever_starts_further_ahead_than_its_bound(num_workers, stalene
 
 
 def test_a_worker_that_leaves_holds_up_nobody():
-    admission = Bounded(num_workers=2, staleness=0)
+    admission = Bounded(range(2), staleness=0)
     assert not admission.complete(0)
     admission.leave(1)
     assert admission.released() == [0]
     assert admission.released() == []
+
+
+def test_a_worker_that_comes_is_as_far_as_the_slowest():
+    admission = Bounded([1, 4], staleness=1)
+    for _ in range(2):
+        assert admission.complete(1)
+        assert admission.complete(4)
+    admission.join(0)
+    assert admission.complete(4)
+    assert admission.complete(0)
+    assert not admission.complete(4)  # 1 has two steps behind it, and so had 0 when it came
+    assert admission.complete(1)
+    assert admission.released() == [4]
+
+
+@given(st.integers(0, 3), st.lists(st.tuples(st.integers(0, 10**6), st.booleans()), max_size=200))
+def test_the_bound_holds_whoever_comes_and_goes(staleness, choices):
+    admission = Bounded(range(3), staleness)
+    clocks = dict.fromkeys(range(3), 0)
+    may_go = set(clocks)
+    for choice, changes in choices:
+        worker = choice % 5
+        if changes and worker not in clocks:
+            clocks[worker] = min(clocks.values())
+            admission.join(worker)
+            may_go.add(worker)
+        elif changes and len(clocks) > 1:
+            del clocks[worker]
+            admission.leave(worker)
+            may_go.discard(worker)
+        else:
+            worker = sorted(may_go)[choice % len(may_go)]
+            clocks[worker] += 1
+            if not admission.complete(worker):
+                may_go.discard(worker)
+        may_go.update(admission.released())
+        assert may_go, "everyone waits"
+        assert all(clocks[each] - min(clocks.values()) <= staleness for each in may_go)
 
 
 @pytest.mark.parametrize("cluster", [Inline(), Local()], ids=lambda each: each.name)
@@ -244,19 +282,33 @@ def test_more_backup_workers_than_workers_is_refused():
     num_values=st.integers(0, 5000), num_servers=st.integers(1, 8), per_chunk=st.integers(1, 900)
 )
 def test_servers_and_chunks_cover_every_value_once(num_values, num_servers, per_chunk):
-    parts = [server_part(num_values, num_servers, each) for each in range(num_servers)]
-    sizes = [part.stop - part.start for part in parts]
-    assert max(sizes) - min(sizes) <= 1
-    chunks = [c for each, part in enumerate(parts) for c in chunks_of(part, each, per_chunk)]
+    cut = dealt(num_values, num_servers, per_chunk)
+    for server, its in enumerate(cut):
+        assert [(chunk.server, chunk.index) for chunk in its] == [
+            (server, index) for index in range(len(its))
+        ]
+    chunks = sorted((chunk for its in cut for chunk in its), key=lambda chunk: chunk.start)
     covered = [value for chunk in chunks for value in range(chunk.start, chunk.stop)]
     assert covered == list(range(num_values))
-    assert all(chunk.stop - chunk.start <= per_chunk for chunk in chunks)
+    assert all(chunk.num_values <= per_chunk for chunk in chunks)
+
+
+@given(st.integers(1, 5_000_000), st.integers(1, 8), st.sampled_from([100, 1000, 1 << 18]))
+def test_servers_have_equal_parts_of_every_stretch_of_the_model(num_values, num_servers, per_chunk):
+    cut = dealt(num_values, num_servers, per_chunk)
+    sizes = [sum(chunk.num_values for chunk in its) for its in cut]
+    longest = max(chunk.num_values for its in cut for chunk in its)
+    assert max(sizes) - min(sizes) <= max(longest, 16 * len(cut[0]) + 16)
+    # Back-propagation finishes the end first: of it, too, every server has its part.
+    assert max(its[-1].stop for its in cut) - min(its[-1].start for its in cut) <= (
+        (num_servers + 1) * (longest + 16)
+    )
 
 
 def test_chunks_smaller_than_a_value_are_values_and_too_many_are_refused():
-    assert [chunk.stop - chunk.start for chunk in chunks_of(slice(0, 3), 0, 0)] == [1, 1, 1]
+    assert [chunk.stop - chunk.start for chunk in dealt(3, 1, 0)[0]] == [1, 1, 1]
     with pytest.raises(SpecError, match=r"strategy\.chunk_bytes = '2 values': .* 1,048,577"):
-        chunks_of(slice(0, 2 * 2**20 + 2), 0, 2)
+        dealt(2 * 2**20 + 2, 1, 2)
 
 
 @pytest.mark.timeout(120)
@@ -277,9 +329,13 @@ def test_a_worker_that_is_released_while_it_rests_holds_up_no_server(tmp_path):
     assert run(spec, out=tmp_path).status == "finished"
 
 
-@given(st.integers(0, 2**35), st.integers(0, 2**20 - 1), st.integers(0, 255))
-def test_tags_round_trip(version, chunk, flags):
-    assert unpack(pack(version, chunk, flags)) == (version, chunk, flags)
+@given(
+    st.integers(0, 2**32 - 1), st.integers(0, 3), st.integers(0, 2**20 - 1), st.integers(0, 1023)
+)
+def test_tags_round_trip(version, push, chunk, flags):
+    tag = pack(version, chunk, flags, push)
+    assert tag < 2**64
+    assert unpack(tag) == (version, push, chunk, flags)
 
 
 SPARSE = Synthetic(features=500, nonzeros=5, rows=600)

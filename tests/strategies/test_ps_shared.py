@@ -6,20 +6,24 @@ import pytest
 import torch
 from torch import nn
 
-from paceline.comm.line import Line, SeatLine
-from paceline.comm.shared import Host, close_holdings, make_holdings
+from paceline.comm.host_memory import Host, close_holdings, make_holdings
+from paceline.comm.words import Abort
 from paceline.errors import Aborted
-from paceline.optim import Sgd
-from paceline.replica import Replica
 from paceline.strategies.base import Place
 from paceline.strategies.parameter_server.cuts import Chunk
-from paceline.strategies.parameter_server.shared import SharedServerLink, SharedWorkerLink
+from paceline.strategies.parameter_server.link import DECIDED
+from paceline.strategies.parameter_server.memory_link import SharedWorkerLink
+from paceline.strategies.parameter_server.memory_server_link import SharedServerLink
+from paceline.training.optim import Sgd
+from paceline.training.replica import Replica
+from tests.comm.lines import line_of_a_seat
+from tests.comm.rosters import roster_of
 
 
 @pytest.fixture
 def lines():
     """Both seats' lines to the driver, and the driver's ends of them."""
-    pairs = {name: [Line(end) for end in Line.pair()] for name in ("worker0", "server0")}
+    pairs = {name: line_of_a_seat() for name in ("worker0", "server0")}
     yield pairs
     for pair in pairs.values():
         for end in pair:
@@ -31,13 +35,12 @@ def places(lines):
     holdings = make_holdings(lines)
     yield {
         name: Place(
-            rank=0,
-            num_workers=1,
-            num_servers=1,
+            name=name,
+            roster=roster_of("worker0", "server0"),
             replica=Replica(nn.Linear(3, 1)),
             optimizer=Sgd(lr=0.1),
             most_steps=None,
-            host=Host(name, holdings, SeatLine(line)),
+            own_node=Host(name, holdings, line),
             open_channel=lambda: pytest.fail("memory is shared: nobody opens a channel"),
         )
         for name, (_, line) in lines.items()
@@ -48,15 +51,15 @@ def places(lines):
 @pytest.mark.timeout(30)
 def test_a_server_that_dies_in_the_middle_of_a_change_is_not_waited_for_for_ever(lines, places):
     chunks = [Chunk(0, 0, 0, 4)]
-    server = SharedServerLink(places["server0"], places["server0"].host, chunks, exact=False)
+    server = SharedServerLink(places["server0"], places["server0"].host, [chunks], exact=False)
     server.place_parameters(torch.zeros(4))
     worker = SharedWorkerLink(places["worker0"], places["worker0"].host, [chunks], exact=False)
 
     def die_while_changing() -> None:
         next(server.arrivals())
         server.changes[0] += 1
-        server.answer(0, chunks[0], torch.zeros(4), version=1, flags=0)
-        lines["worker0"][0].send("abort", reason="server0 failed: killed")
+        server.answer(0, chunks[0], torch.zeros(4), version=1, flags=DECIDED)
+        lines["worker0"][0].send(Abort("server0 failed: killed"))
 
     dying = threading.Thread(target=die_while_changing)
     dying.start()

@@ -13,18 +13,20 @@ import zmq
 import paceline
 from paceline.clusters.local import Local
 from paceline.comm import wire
-from paceline.comm.line import Line, SeatLine
 from paceline.comm.memory import MemoryChannel, boxes_for
-from paceline.optim import Sgd
-from paceline.progress import View
-from paceline.replica import Replica
+from paceline.engine.progress import RunView
 from paceline.strategies.base import Place
 from paceline.strategies.parameter_server.cuts import Chunk
 from paceline.strategies.parameter_server.describe import PsSync
 from paceline.strategies.parameter_server.link import PULL, ROWS
-from paceline.strategies.parameter_server.messages import PUSHED, MessageServerLink, pack
+from paceline.strategies.parameter_server.message_server_link import MessageServerLink
+from paceline.strategies.parameter_server.tags import PUSHED, pack
 from paceline.testing import Moons
 from paceline.testing.strategies import assert_parameters_close
+from paceline.training.optim import Sgd
+from paceline.training.replica import Replica
+from tests.comm.lines import line_of_a_seat
+from tests.comm.rosters import roster_of
 
 QUIET = paceline.Record(tensorboard=False, monitor=False)
 GREETING = b"\xff" + bytes(8) + b"\x7f" + b"\x03\x00" + b"NULL".ljust(20, b"\0") + bytes(32)
@@ -80,7 +82,7 @@ def test_strangers_are_counted_and_nothing_that_is_learnt_changes(encrypt, tmp_p
     alone = paceline.run(spec_of(encrypt=encrypt), out=tmp_path)
     visits: list[threading.Thread] = []
 
-    def watch(view: View) -> None:
+    def watch(view: RunView) -> None:
         if view.phase == "training" and not visits:
             ports = sorted(set(ports_of_seats()))
             assert len(ports) == 3
@@ -101,23 +103,20 @@ def test_strangers_are_counted_and_nothing_that_is_learnt_changes(encrypt, tmp_p
 @pytest.fixture
 def server() -> Iterator[tuple[MessageServerLink, MemoryChannel]]:
     """A server of four float32 values in two chunks, and a worker's channel to it."""
-    mine, its = Line.pair()
+    mine, line = line_of_a_seat()
     boxes = boxes_for(["worker0", "server0"])
-    line = SeatLine(Line(its))
     place = Place(
-        rank=0,
-        num_workers=1,
-        num_servers=1,
+        name="server0",
+        roster=roster_of("worker0", "server0"),
         replica=Replica(torch.nn.Linear(1, 2), torch.float32),
         optimizer=Sgd(),
         most_steps=None,
-        host=None,
         open_channel=lambda: MemoryChannel("server0", boxes, line),
     )
     chunks = [Chunk(0, 0, 0, 2), Chunk(0, 1, 2, 4)]
     yield MessageServerLink(place, chunks), MemoryChannel("worker0", boxes, line)
     mine.close()
-    its.close()
+    line.close()
 
 
 WRONG = {

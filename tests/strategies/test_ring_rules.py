@@ -8,15 +8,15 @@ import paceline
 from paceline.clusters.inline import Inline
 from paceline.clusters.local import Local
 from paceline.errors import SeatFailed, SpecError
-from paceline.optim import Adam, Sgd
-from paceline.replica import Replica
-from paceline.strategies.all_reduce.buckets import Departures, cut
+from paceline.strategies.all_reduce.buckets import SendOrder, cut
 from paceline.strategies.all_reduce.describe import Ddp, Ring
 from paceline.strategies.all_reduce.slots import Slots
 from paceline.strategies.local import Single
 from paceline.strategies.parameter_server.describe import PsSync
 from paceline.testing import Flawed, Moons, Poisoned
 from paceline.testing.strategies import alone, assert_parameters_close
+from paceline.training.optim import Adam, Sgd
+from paceline.training.replica import Replica
 from paceline.workloads.synthetic import Synthetic
 from tests.sharing import run
 from tests.strategies.odd_workloads import Branching, Broken, Drifting, Slow, Twice
@@ -49,9 +49,31 @@ def test_gradients_are_grouped_from_the_last_parameter_to_the_first():
     assert [len(each.parameters) for each in small] == [3, 2, 1]
 
 
+def test_what_auto_chose_is_in_the_result_and_changes_no_value(tmp_path):
+    cluster = Local(transport="zmq")
+    auto = run(spec_of(Ring(algorithm="auto"), cluster=cluster), out=tmp_path / "auto")
+    for each in auto.workers:
+        assert each.algorithm == "ring"  # of three workers, halving has no fewer hops
+        assert each.round_trip_s is not None
+        assert 0 < each.round_trip_s < 60
+    plain = run(spec_of(Ring(), cluster=cluster), out=tmp_path / "plain")
+    assert [each.algorithm for each in plain.workers] == [None] * 3
+    assert plain.final_loss == pytest.approx(auto.final_loss, rel=1e-12)
+
+
+def test_what_halving_sends_is_by_its_own_law():
+    strategy, nodes = Ring(algorithm="halving"), {f"worker{n}": f"node{n}" for n in range(6)}
+    flows = strategy.flows(nodes)
+    assert flows is not None
+    sent = {name: sum(flow.share for flow in flows if flow.sender == name) for name in nodes}
+    # Of six, two pairs: one of each hands its values over and gets the sum back.
+    assert [sent[name] for name in nodes] == [2.5, 1.0, 2.5, 1.0, 1.5, 1.5]
+    assert Ring(algorithm="auto").flows(nodes) is None
+
+
 def test_buckets_leave_in_one_order_whatever_order_they_are_finished_in():
     model = nn.Sequential(*(nn.Linear(3, 1, bias=False) for _ in range(4)))
-    departures = Departures(cut(Replica(model), 1))
+    departures = SendOrder(cut(Replica(model), 1))
     first, second, third, fourth = model.parameters()
     assert departures.note(third) == []
     assert departures.note(fourth) == [0, 1]
@@ -68,7 +90,7 @@ def test_buckets_leave_in_one_order_whatever_order_they_are_finished_in():
 
 
 def test_the_one_who_waits_least_was_the_last_to_arrive():
-    slots = Slots(rank=2, num_ranks=3)
+    slots = Slots("worker2", ["worker0", "worker1", "worker2"])
     count = slots.num_values(4)
     assert count * 4 % 64 == 0
     assert count > 3
@@ -83,6 +105,18 @@ def test_the_one_who_waits_least_was_the_last_to_arrive():
     assert values[:5].tolist() == [1.0, 0.0, 0.0, 0.5, 7.0]
     values /= 3
     assert slots.read(waited_s=0.5) is True
+
+
+def test_slots_follow_who_is_there():
+    slots = Slots("worker2", ["worker0", "worker1", "worker2"])
+    slots.lie_in(torch.tensor([0.0, 0.3, 0.2, 0.1]))
+    slots.read(waited_s=0.5)
+    slots.follow(["worker0", "worker2"])
+    values = torch.full((4,), 7.0)
+    slots.lie_in(values)
+    slots.write(last=False)
+    assert values.tolist() == [0.0, 0.0, 0.5, 7.0]
+    assert slots.times_last == 1  # what was counted is kept
 
 
 @pytest.mark.parametrize("cluster", [Local(), ZMQ], ids=str)

@@ -8,8 +8,8 @@ from pathlib import Path
 import polars
 
 from paceline.description import parse_rate
-from paceline.results import BucketTotals, NodeUsage
-from paceline.stored import StoredRun
+from paceline.outcome.results import BucketTotals, NodeUsage
+from paceline.store.stored import StoredRun
 from paceline.studies.evidence import Evidence
 from paceline.studies.grid import Grid, Planned, Variant
 from tests.made_runs import made, stale

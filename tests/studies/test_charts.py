@@ -2,7 +2,7 @@
 
 import pytest
 
-from paceline import curves
+from paceline.store import curves
 from paceline.studies import charts
 from tests.made_runs import made
 

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import StoreError
-from paceline.runs import RunDir
+from paceline.store.runs import RunDir
 from paceline.studies.executor import carry_out, gathered
 from paceline.studies.folder import StudyDir
 from paceline.studies.grid import Grid

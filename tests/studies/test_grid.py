@@ -7,7 +7,7 @@ import pytest
 from paceline.errors import SpecError
 from paceline.spec import RunSpec
 from paceline.studies import STUDIES, load
-from paceline.studies.grid import Grid, joined
+from paceline.studies.grid import Grid
 from paceline.studies.here import key_of, settle, settle_by
 
 TEXT = """
@@ -76,13 +76,6 @@ def test_a_later_field_stands_over_an_earlier_one(grid):
     }
 
 
-def test_another_part_drops_the_fields_of_the_old_one():
-    fields = joined(
-        {"cluster.name": "emulated", "cluster.link": "1gbit"}, {"cluster.name": "local"}
-    )
-    assert fields == {"cluster.name": "local"}
-
-
 @pytest.mark.parametrize("name", STUDIES)
 @pytest.mark.parametrize("variant", ["quick", "full"])
 def test_every_run_that_ships_with_us_can_be_asked_for(name, variant):
@@ -114,8 +107,6 @@ def test_what_is_finished_is_found_on_whichever_cluster_it_was(cluster):
 def test_names_that_are_no_studies_are_answered():
     with pytest.raises(SpecError, match="no study of that name"):
         load("nothing")
-    with pytest.raises(SpecError, match="when fault injection is there"):
-        load("faults")
 
 
 @pytest.mark.parametrize(

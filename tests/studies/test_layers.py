@@ -5,15 +5,15 @@ import sys
 
 import pytest
 
-from paceline.anatomy import examine
 from paceline.spec import RunSpec
 from paceline.studies.ring_arithmetic import DEVICE, NETWORKS, layers_of
+from paceline.workloads.anatomy import examine
 
 PROGRAM = """
 import sys
 from pathlib import Path
-from paceline import report
-from paceline.exhibits import Table
+from paceline import reporting
+from paceline.exhibits.values import Table
 from paceline.studies import load
 from paceline.studies.base import page_of
 from paceline.studies.grid import Grid
@@ -27,7 +27,7 @@ tables = {each.name: each for each in page.items if isinstance(each, Table)}
 assert tables["closed-form"].frame["model"].n_unique() == 5
 assert tables["ring-by-link"].frame["predicted"].null_count() == 0
 assert page.claims[0].judgement != "cannot be tested here"
-report.write(page, folder / "page")
+reporting.write(page, folder / "page")
 assert "torch" not in sys.modules
 """
 

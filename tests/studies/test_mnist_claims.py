@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from paceline.results import NodeUsage
+from paceline.outcome.results import NodeUsage
 from paceline.studies import mnist_claims, mnist_conditions
 from paceline.studies.evidence import Evidence, Untestable
 from paceline.studies.grid import Planned

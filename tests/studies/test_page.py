@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from paceline import report
-from paceline.exhibits import Page
+from paceline import reporting
+from paceline.exhibits.values import Page
 from paceline.studies import load
 from paceline.studies.base import page_of
 from paceline.studies.grid import Grid
@@ -20,7 +20,7 @@ def written(tmp_path_factory) -> tuple[Page, Path]:
     executable()  # before anything is made: without a browser there is nothing to test
     evidence = made_evidence(tmp_path_factory.mktemp("runs"), NAME)
     page = page_of(load(NAME), Grid.read(NAME), "quick", evidence)
-    return page, report.write(page, tmp_path_factory.mktemp("page"))
+    return page, reporting.write(page, tmp_path_factory.mktemp("page"))
 
 
 @pytest.fixture(scope="module")

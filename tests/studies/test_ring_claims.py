@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from paceline.results import BucketTotals
+from paceline.outcome.results import BucketTotals
 from paceline.studies import ring_claims
 from paceline.studies.evidence import Evidence, Untestable
 from paceline.studies.grid import Planned
@@ -69,6 +69,27 @@ def test_speed_ups_are_over_one_worker_that_exchanges_nothing(evidence_of):
     )
     assert judged.judgement == "holds"
     assert "PS 1.50, ring 5.50 of 6" in judged.measured
+
+
+@pytest.mark.parametrize(
+    ("spread", "words"),
+    [
+        (5.6, "levels off for 0 of 1 networks: the report's difference between PS and ring is one"),
+        (3.5, "levels off for 1 of 1 networks: of the difference between PS and ring 50 %"),
+    ],
+)
+def test_r1_says_how_much_of_it_is_one_servers_link(spread, words, evidence_of):
+    judged = ring_claims.r1(
+        evidence_of(
+            ("ps", "ps-sync", 6, 1.5 * ALONE_PER_S, 1.0),
+            ("spread", "ps-sync", 6, spread * ALONE_PER_S, 1.0),
+            ("ring", "ring", 1, ALONE_PER_S, 0.0),
+            ("ring", "ring", 6, 5.5 * ALONE_PER_S, 5 / 3),
+        )
+    )
+    assert judged.judgement == "holds"  # of the report's one server
+    assert f"PS with 6 servers {spread:.2f}" in judged.measured
+    assert words in judged.reason
 
 
 @pytest.mark.parametrize(("ps", "ring"), [(1.5, 4.0), (5.5, 5.5)])

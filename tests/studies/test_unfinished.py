@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from paceline.exhibits import Figure, Listing, Page, Table
+from paceline.exhibits.values import Figure, Listing, Page, Table
 from paceline.studies import STUDIES, load
 from paceline.studies.base import page_of
 from paceline.studies.evidence import Evidence

@@ -4,10 +4,10 @@ import pytest
 
 from paceline.catalogue import load
 from paceline.comm.base import Finished
-from paceline.optim import Sgd, Update
 from paceline.strategies.base import Member, Strategy
 from paceline.strategies.local import Solo
 from paceline.testing import StrategyConformance
+from paceline.training.optim import Sgd, Update
 from tests.paths import EXAMPLES
 
 MySync = load(f"{EXAMPLES}/own_strategy.py:MySync")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from paceline.results import NodeUsage, Result, ServerTotals, WorkerTotals
+from paceline.outcome.results import NodeUsage, Result, ServerTotals, WorkerTotals
 
 TRAIN_S = 10.0
 

@@ -7,9 +7,9 @@ import dataclasses
 import pytest
 
 import paceline
-from paceline.attempts import attempt
 from paceline.clusters.emulated.network import try_out
 from paceline.spec import RunSpec
+from paceline.system.attempts import attempt
 from paceline.testing.workloads import Burdened
 from paceline.verdict import judge
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from paceline.results import Result
+from paceline.outcome.results import Result
 from paceline.verdict import judge, suggestions_for
 from paceline.verdict.thresholds import Thresholds
 from tests.paths import ROOT

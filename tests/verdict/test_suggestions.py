@@ -106,6 +106,21 @@ class TestGains:
         assert "ring" in gains(replace(made, model_bytes=200_000))
         free = tuple(replace(each, times_last=None) for each in made.workers)
         assert "ring" not in gains(replace(made, model_bytes=200_000, workers=free))
+        assert "ring" in gains(replace(made, model_bytes=200_000, workers=free, in_step=True))
+        # With backup workers an update does without some gradients, though it knows who was last.
+        assert "ring" not in gains(replace(made, model_bytes=200_000, in_step=False))
+
+    def test_a_server_beside_every_worker_is_offered_in_the_place_of_a_ring(self):
+        # A step of 1 s, 0.2 of it computing; six models of 2 MB crossed the server's link.
+        made = network_bound(model_bytes=2_000_000)
+        slow = tuple(
+            replace(each, compute_s=10 * each.compute_s, exchange_s=10 * each.exchange_s)
+            for each in made.workers
+        )
+        found = {each.name: each for each in suggestions_for(replace(made, workers=slow))}
+        assert "ring" not in found
+        assert "strategy.servers=auto" in found["servers"].advice
+        assert found["servers"].gain > 1.1
 
     def test_rows_are_offered_where_a_sparse_model_moves_whole(self):
         made = network_bound(touched_rows=100, row_bytes=4)

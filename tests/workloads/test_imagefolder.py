@@ -101,6 +101,15 @@ def test_workers_together_see_exactly_what_one_sees(photos):
         assert torch.equal(classes, torch.cat([part[step][1] for part in parts]))
 
 
+def test_pictures_are_drawn_and_changed_on_from_the_middle_of_an_epoch(photos):
+    data = workload(photos, load_threads=3).data("train", torch.float32)
+    order = Order(num_rows=len(data), num_workers=1, batch=6, seed=1)
+    whole = list(itertools.islice(data.batches(order, 0), 12))
+    rest = itertools.islice(data.batches(order.continued(order.state(7)), 0), 5)
+    for ours, wanted in zip(rest, whole[7:], strict=True):
+        assert all(map(torch.equal, ours, wanted))
+
+
 @pytest.mark.parametrize("content", [b"", b"not a picture", None])
 def test_a_bad_picture_is_told_by_its_file(photos, content):
     whole = (photos / "red" / "3.JPEG").read_bytes()

@@ -12,9 +12,9 @@ import torch
 import paceline
 from paceline.clusters.inline import Inline
 from paceline.errors import DataError, SpecError
-from paceline.optim import Adagrad
 from paceline.strategies.parameter_server.describe import PsSync
 from paceline.testing.strategies import assert_parameters_close
+from paceline.training.optim import Adagrad
 from paceline.workloads.data.sparse.convert import convert
 from paceline.workloads.data.sparse.data import RowStream
 from paceline.workloads.libsvm import LogisticLibsvm
@@ -128,3 +128,19 @@ def test_a_bad_row_is_told_of_when_its_batch_is_taken(path, monkeypatch):
     assert [number for number, size in enumerate(skipped) if size == 1] == [together[0]]
     monkeypatch.setattr(RowStream, "least_rows", 1)
     assert taken_until_told(streamed(path)) == together
+
+
+def test_rows_that_were_skipped_before_a_break_are_counted_once(path):
+    lines = path.read_text().splitlines()
+    for number in range(0, 600, 40):
+        lines[number] = "+1 0:1"
+    path.write_text("\n".join(lines) + "\n")
+    workload = LogisticLibsvm(train=path, data_dir=path.parent, memory_bytes=1, bad_rows="skip")
+    unbroken, before, after = (workload.data("train", torch.float64) for _ in range(3))
+    order = Order(num_rows=len(before), num_workers=1, batch=2, seed=3)
+    list(islice(unbroken.batches(order, 0), 250))
+    list(islice(before.batches(order, 0), 131))
+    assert before.counted() != unbroken.counted()
+    after.load(before.state())
+    list(islice(after.batches(order.continued(order.state(131)), 0), 119))
+    assert after.counted() == unbroken.counted()

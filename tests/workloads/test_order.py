@@ -1,5 +1,6 @@
 """The order of rows: every strategy sees the same, however many workers share it."""
 
+import dataclasses
 from itertools import islice
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
+from paceline.errors import StateError
 from paceline.workloads.order import Order
 
 
@@ -76,3 +78,31 @@ def test_the_order_has_nothing_to_do_with_torchs_own_random_numbers():
     assert taken(order, 0, 9) == first
     torch.manual_seed(1)
     assert torch.equal(torch.random.get_rng_state(), before)
+
+
+@st.composite
+def windowed(draw: st.DrawFn) -> Order:
+    """Orders of rows in files: shuffled by runs, and within a window."""
+    order = draw(orders())
+    length = draw(st.integers(1, order.num_rows))
+    runs = tuple(range(0, order.num_rows, length))
+    return dataclasses.replace(order, window=draw(st.integers(1, order.num_rows)), runs=runs)
+
+
+@given(st.one_of(orders(), windowed()), st.integers(0, 30))
+def test_an_order_goes_on_where_it_was_left_in_the_middle_of_an_epoch_too(order: Order, start: int):
+    later = order.continued(order.state(start))
+    for rank in range(order.num_workers):
+        whole = list(islice(order.draws(rank), start + 8))
+        rest = list(islice(later.draws(rank), 8))
+        assert [draw.rows.tolist() for draw in rest] == [d.rows.tolist() for d in whole[start:]]
+        assert [draw.position for draw in rest] == [draw.position for draw in whole[start:]]
+
+
+def test_the_place_in_another_order_does_not_fit():
+    order = Order(num_rows=50, num_workers=1, batch=10, seed=3)
+    state = order.state(7)
+    for name, value in (("num_rows", 51), ("num_workers", 2), ("batch", 5), ("seed", 4)):
+        other = dataclasses.replace(order, **{name: value})
+        with pytest.raises(StateError, match=f"{name} = {state[name]}: expected {value}"):
+            other.continued(state)

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from paceline.errors import SpecError
-from paceline.replica import Replica
-from paceline.rows import Rows
+from paceline.training.replica import Replica
+from paceline.training.rows import Rows
 from paceline.workloads import WORKLOADS
 from paceline.workloads.synthetic import Synthetic
 

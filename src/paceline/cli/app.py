@@ -7,7 +7,7 @@ from typing import Annotated, Final
 
 import typer
 
-from paceline.cli.lazy import Entry, group_of
+from paceline.cli.lazy import CommandEntry, group_of
 from paceline.cli.pipes import outlive_readers
 from paceline.errors import PacelineError
 
@@ -30,55 +30,73 @@ def _options(
 
 
 COMMANDS: Final = (
-    Entry("run", "Train a WORKLOAD once, measured, and keep the run.", "run"),
-    Entry(
+    CommandEntry(
+        "run", "Train a WORKLOAD once, measured, and keep the run.", "run", passes_on=True
+    ),
+    CommandEntry(
         "compare",
         "Train a WORKLOAD under several strategies and say which is best, and why.",
         "compare",
+        passes_on=True,
     ),
-    Entry("ls", "List the runs, oldest first. Seals those whose driver was killed.", "stored"),
-    Entry(
+    CommandEntry(
+        "resume", "Go on with a RUN that did not finish, from its newest checkpoint.", "resume"
+    ),
+    CommandEntry(
+        "ls", "List the runs, oldest first. Seals those whose driver was killed.", "stored"
+    ),
+    CommandEntry(
         "show",
         "Show one run: its outcome, where the time went, what each node used, its spec.",
         "stored",
     ),
-    Entry(
+    CommandEntry(
         "explain",
         "Say what limited a run: each worker's step in parts, utilisation, what to try next.",
         "explain",
     ),
-    Entry(
+    CommandEntry(
         "report",
         "Write a report on runs: one page to open, and every figure and table as files.",
         "report",
     ),
-    Entry("export", "Write what runs recorded as files that other programs read.", "export"),
-    Entry(
+    CommandEntry("export", "Write what runs recorded as files that other programs read.", "export"),
+    CommandEntry(
         "study", "Carry out a study: its runs, tables, figures and claims, on one page.", "study"
     ),
-    Entry(
+    CommandEntry(
         "workloads",
         "List the workloads: size, multiply-adds per row, data, whether it is here, how to get it.",
         "workloads",
     ),
-    Entry(
+    CommandEntry(
+        "plan",
+        "Predict every strategy on every number of machines, and recommend one.",
+        "plan",
+    ),
+    CommandEntry(
         "calibrate",
         "Measure forward and backward time layer by layer, and write a file for replay.",
         "calibrate",
     ),
-    Entry(
+    CommandEntry(
         "monitor",
         "Run a COMMAND and log what it and all its descendants use.",
         "monitor",
         # What follows the command's name is the command's own, options too.
         {"allow_interspersed_args": False},
     ),
-    Entry(
+    CommandEntry(
+        "join",
+        "Be a node of somebody's run, and serve its driver until it is over.",
+        "join",
+    ),
+    CommandEntry(
         "doctor",
         "Examine this machine: what works, what does not, and what to do about it.",
         "doctor",
     ),
-    Entry(
+    CommandEntry(
         "data",
         "Data sets: list them, get one into the cache folder, verify it; convert files.",
         "data_commands",

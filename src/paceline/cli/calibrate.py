@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import platform
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from paceline.cli.run import spec_table
+from paceline.cli.elsewhere import ClusterOption, HostsOption, fields_elsewhere
+from paceline.cli.run import asked
 from paceline.errors import Problem, SpecError, StoreError
 
 if TYPE_CHECKING:
-    from paceline.cli.layout import Grid
+    from paceline.cli.layout import TextGrid
     from paceline.compute.rates import Rates
 
 
@@ -46,20 +47,31 @@ def calibrate(
     out: Annotated[
         Path | None, typer.Option(help="The file to write; default: WORKLOAD.rates.toml.")
     ] = None,
+    cluster: ClusterOption = None,
+    hosts: HostsOption = None,
 ) -> None:
     """Measure forward and backward time layer by layer, and write a file for replay.
 
-    Needs no data. The file is what `paceline run WORKLOAD --device replay:FILE` takes.
+    Needs no data. The file is what `paceline run WORKLOAD --device replay:FILE` takes. With
+    --cluster and --hosts each of those machines is measured, into a file of its own.
     """
-    from paceline.cli.tables import wide_console
+    from paceline.display.consoles import wide_console
     from paceline.spec import RunSpec
 
-    given = {"batch": batch, "threads": threads}
+    given: dict[str, Any] = {"batch": batch, "threads": threads}
     chosen = {key: value for key, value in given.items() if value is not None}
+    if cluster is not None:  # a worker on each node, that exchanges nothing
+        chosen |= {"strategy.name": "solo", **fields_elsewhere(cluster, hosts)}
     settings = [*(set_ or []), *(more_settings or [])]
-    spec = RunSpec.from_table(spec_table(workload, chosen, settings))
-    path = _checked(out or Path(f"{spec.workload.name.rpartition(':')[2]}.rates.toml"))
-    from paceline.calibration import calibrate as measure  # brings in torch
+    table = asked(workload, chosen, settings).table()
+    spec = RunSpec.from_table(table)
+    if spec.cluster.is_elsewhere:
+        from paceline.cli.calibrate_nodes import calibrate_nodes
+
+        calibrate_nodes(table, spec, repeat, out)
+        return
+    path = checked(out or Path(f"{spec.workload.name.rpartition(':')[2]}.rates.toml"))
+    from paceline.planning.calibration import calibrate as measure  # brings in torch
 
     console = wide_console(stderr=True)
     with console.status("") as status:
@@ -78,7 +90,7 @@ def calibrate(
         console.print(f"[yellow]warning:[/] {rates.note}")
 
 
-def _checked(path: Path) -> Path:
+def checked(path: Path) -> Path:
     """See that the file can be written, and that nothing else is overwritten."""
     from paceline.compute.rates import PREFIX, device_rates
 
@@ -100,8 +112,8 @@ def _checked(path: Path) -> Path:
 def _write(path: Path, workload: str, rates: Rates, repeat: int) -> None:
     import tomli_w
 
-    from paceline.calibration import file_table
-    from paceline.runs import write_atomically
+    from paceline.planning.calibration import file_table
+    from paceline.store.runs import write_atomically
 
     device = path.name.removesuffix(".toml").removesuffix(".rates")
     source = f"paceline calibrate on {platform.node()}: the median of {repeat} steps"
@@ -111,7 +123,7 @@ def _write(path: Path, workload: str, rates: Rates, repeat: int) -> None:
         raise StoreError(f"{path} cannot be written: {error.strerror or error}") from error
 
 
-def _layers(rates: Rates) -> Grid:
+def _layers(rates: Rates) -> TextGrid:
     from paceline.cli.tables import plain_table
 
     table = plain_table("layer", "forward ms>", "backward ms>")

@@ -5,21 +5,19 @@ from __future__ import annotations
 import json
 import signal
 import sys
-import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from paceline.cli.options import joined
-from paceline.cli.report import REPORTS
-from paceline.cli.run import interrupt_on, put, spec_options, value_of
-from paceline.errors import Interrupted, Problem, SpecError, StoreError
+from paceline.cli.options import with_options
+from paceline.cli.run import assembled, interrupt_on, spec_options, split, value_of
+from paceline.errors import Interrupted, Problem, SpecError
+from paceline.settings import Asked
 
 if TYPE_CHECKING:
-    from paceline.compare import Contest, Repeats
-    from paceline.exhibits import Page
-    from paceline.spec import RunSpec
+    from paceline.comparing import Comparison
+    from paceline.exhibits.values import Page
 
 HELP = """Train a WORKLOAD under several strategies and say which is best, and why.
 
@@ -36,12 +34,10 @@ Examples:
 """
 
 _COMPARING = "What is compared"
-# Short names for what is varied most.
-_ALIASES = {"lr": "optimizer.lr", "workers": "num_workers", "strategy": "strategy.name"}
 
 
 def _compare(  # noqa: PLR0917 - each is an option on the command line
-    table: dict[str, Any],
+    wanted: Asked,
     strategies: Annotated[
         str | None,
         typer.Option(
@@ -92,6 +88,14 @@ def _compare(  # noqa: PLR0917 - each is an option on the command line
             rich_help_panel=_COMPARING,
         ),
     ] = False,
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume",
+            help="Go on with a comparison that was lost: finished runs of the same settings in "
+            "--out count, and others go on from their checkpoints.",
+        ),
+    ] = False,
     to: Annotated[
         Path | None,
         typer.Option(metavar="DIR", help="Where to write the report; default: below reports/."),
@@ -101,80 +105,35 @@ def _compare(  # noqa: PLR0917 - each is an option on the command line
         bool, typer.Option("--json", help="Print everything as one JSON object, on the last line.")
     ] = False,
 ) -> None:
-    from paceline import compare
-    from paceline.cli.standing import following, preparing
-    from paceline.clusters.zygote import Zygote
+    from paceline import comparing
+    from paceline.api.written import REPORTS
+    from paceline.display.contests import following
 
     if lr_scaling is not None:
-        put(table, "optimizer.lr_scaling", lr_scaling)
+        wanted = Asked(wanted.base, {**wanted.fields, "optimizer.lr_scaling": lr_scaling})
     varied = _varied(vary or [])
-    repeats = _repeats(repeat, budget)
-    with preparing() as progress:
-        sides = compare.sides(table, _strategies(strategies, varied), varied, progress)
-    if tune_lr:
-        compare.check_tunable(sides)
-    folder = to or REPORTS / _name(sides[0])
-    _make(folder)
+    repeats = comparing.Repeats.of(repeat, budget)
     interrupt_on(signal.SIGTERM, signal.SIGHUP)
-    with Zygote() as zygote:
-        sides, said = compare.with_same_threads(sides, zygote)
-        _tell([*said, repeats.sentence(len(sides))])
-        with following() as watch:
-            contest = compare.Contest(out=out, watch=watch, zygote=zygote)
-            done = compare.carry_out(contest, sides, repeats, tune_lr=tune_lr, notes=said)
-    path = _write(done.page, folder)
-    _print(done.page, path)
-    if json_:
-        _print_json(contest, done.page, path)
-    _end(contest)
+    with assembled(wanted.table()) as drives:
+        if not drives:
+            return
+        with following() as audience:
+            done = comparing.compare(
+                wanted,
+                strategies=None if strategies is None else split(strategies),
+                vary=varied,
+                repeats=repeats,
+                tune_lr=tune_lr,
+                out=out,
+                to=to,
+                reports=REPORTS,
+                resume=resume,
+                audience=audience,
+            )
+        _show(done, json_)
 
 
-compare = joined(spec_options, _compare, without=("strategy",))
-
-
-def _repeats(repeat: int | None, budget: float | None) -> Repeats:
-    from paceline.compare import BUDGET_S, Repeats
-
-    if repeat is not None and budget is not None:
-        reason = f"not with --repeat {repeat}, which sets the exact number"
-        raise SpecError([Problem("--budget", budget, reason)])
-    return Repeats(number=repeat, budget_s=BUDGET_S if budget is None else budget)
-
-
-def _tell(sentences: list[str]) -> None:
-    """Say before anything starts how the runs are made."""
-    from paceline.cli.tables import wide_console
-
-    console = wide_console(stderr=True)
-    for sentence in sentences:
-        console.print(sentence, markup=False, highlight=False)
-
-
-def _make(folder: Path) -> None:
-    """Make the report's folder first: that it cannot be written must not come after hours."""
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = error.strerror or error
-        raise StoreError(f"cannot write a report to {folder}: {reason}") from error
-
-
-def _strategies(given: str | None, varied: dict[str, list[object]]) -> list[str]:
-    """Give the strategies to compare; `--vary strategy=A,B` is another way to say them.
-
-    What is varied beside them stays in `varied`.
-    """
-    from paceline.compare import DEFAULT_STRATEGIES
-
-    names = varied.pop(_ALIASES["strategy"], None)
-    if names is None:
-        told = ",".join(DEFAULT_STRATEGIES) if given is None else given
-        return [each.strip() for each in told.split(",") if each.strip()]
-    listed = ",".join(map(str, names))
-    if given is not None:
-        reason = f"--strategies {given} is given too: name all strategies in one of them"
-        raise SpecError([Problem("--vary", f"strategy={listed}", reason)])
-    return [str(each) for each in names]
+compare = with_options(spec_options, _compare, without=("strategy",))
 
 
 def _varied(settings: list[str]) -> dict[str, list[object]]:
@@ -182,30 +141,26 @@ def _varied(settings: list[str]) -> dict[str, list[object]]:
     varied: dict[str, list[object]] = {}
     for setting in settings:
         key, equals, text = setting.partition("=")
-        values = [value_of(each.strip()) for each in text.split(",") if each.strip()]
+        values = [value_of(each) for each in split(text)]
         if not (equals and key.strip() and values):
             raise SpecError([Problem("--vary", setting, "not of the form FIELD=A,B,...")])
-        varied[_ALIASES.get(key.strip(), key.strip())] = values
+        varied[key.strip()] = values
     return varied
 
 
-def _write(page: Page, folder: Path) -> Path:
-    from paceline.report import write
-
-    return write(page, folder)
-
-
-def _name(spec: RunSpec) -> str:
-    from paceline.cli.tables import short
-
-    workload = short(spec.workload.name).rpartition(":")[2]
-    return f"{time.strftime('%Y%m%d-%H%M%S')}-{workload}"
+def _show(done: Comparison, as_json: bool) -> None:
+    _print(done.page, done.report)
+    if as_json:
+        print(json.dumps(done.table()))  # noqa: T201
+        sys.stdout.flush()
+    _end(done)
 
 
-def _print(page: Page, path: Path) -> None:
+def _print(page: Page, path: Path | None) -> None:
     from rich.markup import escape
 
-    from paceline.cli.tables import exhibit_table, wide_console
+    from paceline.cli.tables import exhibit_table
+    from paceline.display.consoles import wide_console
 
     console = wide_console()
     (table,) = (each for each in page.tables if each.name == "comparison")
@@ -218,21 +173,9 @@ def _print(page: Page, path: Path) -> None:
     console.print(f"\nreport: {escape(str(path))}", soft_wrap=True)
 
 
-def _print_json(contest: Contest, page: Page, path: Path) -> None:
-    told = {
-        "report": str(path),
-        "conclusion": list(page.conclusion),
-        "ranking": list(page.ranking),
-        "interrupted": contest.interrupted,
-        "runs": [result.table() for _, result in contest.results],
-    }
-    print(json.dumps(told))  # noqa: T201
-    sys.stdout.flush()
-
-
-def _end(contest: Contest) -> None:
+def _end(done: Comparison) -> None:
     """An interrupt and a failure are told by the exit code too."""
-    if contest.interrupted:
+    if done.interrupted:
         raise Interrupted("stopped by the user; finished runs are in the report")
-    if contest.failures:
+    if done.failures:
         raise typer.Exit(1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from paceline.errors import PacelineError, SeatFailed, SpecError
-from paceline.untrusted import visible
+from paceline.reading.untrusted import visible
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -15,7 +15,7 @@ _INVALID: Final = "Invalid settings; nothing was started:"
 
 def complain(error: PacelineError) -> None:
     """Print an error to standard error; lines end at words where there is a terminal."""
-    from paceline.cli.tables import wide_console
+    from paceline.display.consoles import wide_console
 
     console = wide_console(stderr=True)
     is_invalid = isinstance(error, SpecError)

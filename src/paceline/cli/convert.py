@@ -10,7 +10,7 @@ import typer
 from paceline.cli.data import DataDir, shown
 
 if TYPE_CHECKING:
-    from paceline.workloads.data.sparse.binary import Description
+    from paceline.workloads.data.sparse.binary import RowsHeader
 
 
 def convert(
@@ -64,7 +64,7 @@ def convert(
     typer.echo(_told(made, out))
 
 
-def _told(made: Description, out: Path) -> str:
+def _told(made: RowsHeader, out: Path) -> str:
     count = "" if made.num_features is None else f" of {made.num_features:,} features"
     lines = [f"{made.num_rows:,} {made.kind} rows{count} are in {out}"]
     if made.skipped_rows:

@@ -45,7 +45,8 @@ def ls(data_dir: DataDir = None) -> None:
     Looks at names and sizes only; `paceline data verify` compares every byte.
     """
     from paceline.cli.layout import Head
-    from paceline.cli.tables import listing, number, wide_console, words
+    from paceline.cli.tables import listing, number, words
+    from paceline.display.consoles import wide_console
 
     console = wide_console()
     folder = data_dir or catalogue.default_data_dir()
@@ -136,7 +137,7 @@ def _verdict(name: str, state: FileState) -> str:
 @contextlib.contextmanager
 def shown() -> Iterator[Progress]:
     """Give a function that shows how far something is: bars on a terminal, else lines."""
-    from paceline.cli.tables import wide_console
+    from paceline.display.consoles import wide_console
 
     console = wide_console(stderr=True)
     if not console.is_terminal:

@@ -11,7 +11,7 @@ import typer
 if TYPE_CHECKING:
     from rich.text import Text
 
-    from paceline.cli.layout import Grid
+    from paceline.cli.layout import TextGrid
     from paceline.measure.machine import Finding
 
 # Words, not signs: they survive a pipe, a log and a terminal without Unicode.
@@ -20,12 +20,24 @@ MARKS = {True: ("ok", "green"), None: ("-", "dim"), False: ("no", "yellow")}
 
 def doctor(
     json: Annotated[bool, typer.Option("--json", help="Print one JSON object.")] = False,
+    ray: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Show what a Ray cluster offers instead: auto, HOST:6379 or ray://HOST:10001.",
+        ),
+    ] = None,
 ) -> None:
     """Examine this machine: what works, what does not, and what to do about it.
 
     Ends with code 1 only if something is missing without which nothing runs.
     """
-    from paceline.cli.tables import wide_console
+    if ray is not None:
+        from paceline.cli.ray_offers import show_offers
+
+        show_offers(ray, as_json=json)
+        return
+    from paceline.display.consoles import wide_console
     from paceline.measure.machine import examine, missing_required
 
     findings = examine()
@@ -38,7 +50,7 @@ def doctor(
         raise typer.Exit(1)
 
 
-def _table(findings: list[Finding]) -> Grid:
+def _table(findings: list[Finding]) -> TextGrid:
     from paceline.cli.layout import Head
     from paceline.cli.tables import listing, words
 

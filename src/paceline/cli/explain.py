@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from paceline.cli.stored import AsJson, Out, result_of
-from paceline.errors import StoreError
+from paceline.cli.stored import AsJson, Out
+from paceline.store.stored import making_sense
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from paceline.results import Result, WorkerTotals
+    from paceline.outcome.results import Result, WorkerTotals
+    from paceline.verdict.explanation import Explanation
     from paceline.verdict.parts import Parts
     from paceline.verdict.resources import Resource
 
@@ -40,48 +41,36 @@ def explain(
     json_: AsJson = False,
 ) -> None:
     """Say what limited a run: each worker's step in parts, utilisation, what to try next."""
-    from paceline.cli.tables import making_sense, wide_console
-    from paceline.runs import find_run
+    from paceline.api.stored import load
+    from paceline.display.consoles import wide_console
 
-    found = find_run(run, out)
-    result = result_of(found)
-    if result is None or isinstance(result, str):
-        raise StoreError(f"{found.path}: {result or 'still running; wait until it is over'}")
-    with making_sense(found.path):
-        if json_:
-            print(json.dumps(_table(result)))  # noqa: T201
-        else:
-            _print(result, found.read_operators("worker0"), wide_console())
+    found = load(run, out=out)
+    explanation = found.explain()
+    if json_:
+        print(json.dumps(explanation.table()))  # noqa: T201
+    else:
+        with making_sense(found.path):
+            _print(explanation, found.operators(), wide_console())
 
 
-def _table(result: Result) -> dict[str, Any]:
-    """All of it as plain values."""
-    from paceline.verdict import all_parts, judge, suggestions_for
-    from paceline.verdict.resources import resources_of
-
-    verdict = judge(result)
-    return {
-        "run": result.run,
-        "verdict": None if verdict is None else dataclasses.asdict(verdict),
-        "parts": {name: dataclasses.asdict(each) for name, each in all_parts(result).items()},
-        "resources": [dataclasses.asdict(each) for each in resources_of(result)],
-        "suggestions": [dataclasses.asdict(each) for each in suggestions_for(result)],
-    }
-
-
-def _print(result: Result, operators: list[dict[str, Any]], console: Console) -> None:
+def _print(explained: Explanation, operators: list[dict[str, Any]], console: Console) -> None:
     from rich.markup import escape
 
-    from paceline.cli.tables import short, with_origin
-    from paceline.verdict import all_parts, judge, suggestions_for
-    from paceline.verdict.resources import resources_of
+    from paceline.display.consoles import short, with_origin
+    from paceline.outcome.disturbed import sentence
 
+    result, parts = explained.result, dict(explained.parts)
     workload = with_origin(short(result.workload), result.data)
     title = " · ".join((workload, short(result.strategy), short(result.cluster)))
     console.print(f"[bold]{escape(title)}[/] ({escape(result.meaning)}; batch {result.batch_size})")
     if result.status != "finished":
         console.print(f"[red]{result.status}[/]: {escape(str(result.reason))}")
-    parts = all_parts(result)
+    if result.disturbances:
+        console.print("\n[bold]What disturbed it[/]")
+        for each in result.disturbances:
+            console.print(escape(sentence(each)))
+        if result.goodput is not None:
+            console.print(f"goodput {100 * result.goodput:.0f} % of all workers' time")
     if parts:
         console.print("\n[bold]A step of each worker[/]")
         console.print(_steps(result, parts))
@@ -90,29 +79,14 @@ def _print(result: Result, operators: list[dict[str, Any]], console: Console) ->
     if operators:
         console.print("\n[bold]Operators of worker0, by time[/]")
         console.print(_operators(operators))
-    resources = resources_of(result)
-    if resources:
+    if explained.resources:
         console.print("\n[bold]Utilisation[/]")
-        console.print(_gauges(resources))
-    verdict = judge(result)
-    console.print("\n[bold]Verdict[/]")
-    console.print(escape(verdict.sentence if verdict else _why_none(result)))
-    tips = suggestions_for(result)
-    if tips:
+        console.print(_gauges(explained.resources))
+    console.print(f"\n[bold]Verdict[/]\n{escape(explained.sentence)}")
+    if explained.advice:
         console.print("\n[bold]What to try next[/]")
-        for tip in tips:
-            console.print(f"{tip.gain:4.2f} x  {escape(tip.advice)}")
-    elif verdict and verdict.suggestion:
-        console.print(f"\n[bold]What to try next[/]\n{escape(verdict.suggestion)}")
-
-
-def _why_none(result: Result) -> str:
-    if result.status != "finished":
-        return "none: the run did not finish"
-    steps = min((each.worker_steps for each in result.workers), default=0)
-    if any(each.compute_s is None for each in result.workers) and steps:
-        return "none: the run recorded no rows (record.steps=false), so where time went is unknown"
-    return f"none: {steps} steps per worker are too few for a verdict"
+        for tip in explained.advice:
+            console.print(escape(tip))
 
 
 def _steps(result: Result, parts: dict[str, Parts]) -> RenderableType:
@@ -195,7 +169,7 @@ def _operators(rows: list[dict[str, Any]]) -> RenderableType:
     return table
 
 
-def _gauges(resources: list[Resource]) -> RenderableType:
+def _gauges(resources: Sequence[Resource]) -> RenderableType:
     from paceline.cli.layout import Head
     from paceline.cli.tables import listing, words
 

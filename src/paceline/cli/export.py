@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from paceline.cli.report import Out, Runs, found
+from paceline.cli.report import Out, Runs, tell_left_out
 from paceline.errors import StoreError
 
 if TYPE_CHECKING:
     import polars
 
-    from paceline.stored import StoredRun
+    from paceline.store.stored import StoredRun
 
 Format = Literal["csv", "parquet", "tensorboard", "chrome-trace"]
 
@@ -41,7 +41,10 @@ def export(
 
     Tables have a column `run`, so that the rows of several runs stay apart.
     """
-    stored = found(runs, out)
+    from paceline.api.written import found
+
+    stored, problems = found(runs, out)
+    tell_left_out(problems)
     _refuse_runs([to / run.name for run in stored] if format_ == "tensorboard" else [to])
     try:
         written = _WRITERS[format_](stored, to)
@@ -56,7 +59,7 @@ def export(
 
 def _refuse_runs(folders: list[Path]) -> None:
     """Keep out of runs: files of the same names are theirs, and a run is never changed."""
-    from paceline.runs import RunDir
+    from paceline.store.runs import RunDir
 
     for folder in folders:
         for each in (folder.resolve(), *folder.resolve().parents):
@@ -67,8 +70,8 @@ def _refuse_runs(folders: list[Path]) -> None:
 
 
 def _tables(format_: str, stored: list[StoredRun], to: Path) -> list[Path]:
-    from paceline.report.texts import without_formulas
-    from paceline.runs import written_beside
+    from paceline.reporting.texts import without_formulas
+    from paceline.store.runs import written_beside
 
     frames = {name: _joined(stored, name) for name in ("steps", "nodes", "evaluations", "losses")}
     nodes, seats = _unfolded(frames["nodes"])
@@ -132,7 +135,7 @@ def _is_one_value(key: str, value: object) -> bool:
 
 def _events(stored: list[StoredRun], to: Path) -> list[Path]:
     """Write the events anew: a run may have been told not to."""
-    from paceline.measure.tensorboard import write_events
+    from paceline.store.tensorboard import write_events
 
     written = []
     for run in stored:
@@ -144,7 +147,7 @@ def _events(stored: list[StoredRun], to: Path) -> list[Path]:
 
 
 def _traces(stored: list[StoredRun], to: Path) -> list[Path]:
-    from paceline.measure.chrome_trace import write_chrome_trace
+    from paceline.store.chrome_trace import write_chrome_trace
 
     to.mkdir(parents=True, exist_ok=True)
     written = []

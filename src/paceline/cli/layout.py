@@ -40,7 +40,7 @@ class Head:
 
 
 @final
-class Grid:
+class TextGrid:
     """Rows below headings, laid out when the width of the terminal is known."""
 
     def __init__(

@@ -5,16 +5,36 @@ from __future__ import annotations
 import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, final
+from typing import Any, Final, final
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 from typer.main import get_command
 
+_PASSED: Final = "paceline.cli.passed_on"
+
+
+@final
+class _PassingOn(TyperCommand):
+    """A command that leaves what stands after `--` to whatever it runs."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        end = args.index("--") if "--" in args else len(args)
+        ctx.meta[_PASSED] = tuple(args[end + 1 :])
+        return super().parse_args(ctx, args[:end])
+
+
+def passed_on(context: typer.Context | None) -> tuple[str, ...]:
+    """Give what stood after `--`."""
+    if context is None:  # a function that was called by another
+        return ()
+    given: tuple[str, ...] = context.meta.get(_PASSED, ())
+    return given
+
 
 @final
 @dataclass(frozen=True)
-class Entry:
+class CommandEntry:
     """A command as the overview shows it, and where it is."""
 
     name: str
@@ -27,6 +47,8 @@ class Entry:
     """
     settings: Mapping[str, Any] = field(default_factory=dict)
     """How its arguments are read, where that is not as usual."""
+    passes_on: bool = False
+    """Whether what stands after `--` is not its own: the function finds it in `passed_on`."""
 
     def listed(self) -> TyperCommand:
         """Make a command that can be listed, and not be called."""
@@ -42,13 +64,16 @@ class Entry:
         function = getattr(module, self.name)
         settings = dict(self.settings)
         make = alone.command(
-            self.name, help=getattr(module, "HELP", None), context_settings=settings
+            self.name,
+            cls=_PassingOn if self.passes_on else TyperCommand,
+            help=getattr(module, "HELP", None),
+            context_settings=settings,
         )
         make(function)
         return get_command(alone)
 
 
-def group_of(entries: Sequence[Entry]) -> type[TyperGroup]:
+def group_of(entries: Sequence[CommandEntry]) -> type[TyperGroup]:
     """Make the class of a group that has these commands."""
 
     @final

@@ -11,6 +11,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
+from paceline.cli.elsewhere import ClusterOption, HostsOption, SetOption, cluster_table
 from paceline.errors import Problem, SpecError
 
 Row = dict[str, Any]
@@ -18,28 +19,38 @@ Row = dict[str, Any]
 HELP = """Run a COMMAND and log what it and all its descendants use.
 
 With --out the rows go to a CSV file, without they are shown as they come. Ends as the command \
-does, with its exit code.
+does, with its exit code. With --cluster and --hosts it runs on each of those machines, and rows \
+say on which.
 
 Examples:
 
   paceline monitor --out node0.csv -- python train.py --epochs 3
 
   paceline monitor --interval 2 -- make -j4
+
+  paceline monitor --cluster ssh --hosts a,b --out nodes.csv -- python train.py
 """
 _HEADER: Final = "   time    CPU     memory       read    written   net sent   received  processes"
 
 
-def monitor(
+def monitor(  # noqa: PLR0917 - each is an option on the command line
     command: Annotated[list[str], typer.Argument(metavar="COMMAND", help="What to run, after --.")],
     out: Annotated[
         Path | None, typer.Option(help="Write rows to this CSV file instead of showing them.")
     ] = None,
     interval: Annotated[float, typer.Option(help="Seconds between two rows.", min=0.05)] = 0.5,
+    cluster: ClusterOption = None,
+    hosts: HostsOption = None,
+    set_: SetOption = None,
 ) -> None:
     from paceline.measure.job import NotStarted, watch_job
 
+    if table := cluster_table(cluster, hosts, set_):
+        from paceline.cli.monitor_nodes import monitor_nodes
+
+        raise typer.Exit(monitor_nodes(table, command, interval, out))
     summary = _Summary()
-    with _sink(out) as show:
+    with sink(out) as show:
 
         def note(row: Row) -> None:
             summary.add(row)
@@ -55,17 +66,17 @@ def monitor(
 
 
 @contextmanager
-def _sink(out: Path | None) -> Iterator[Callable[[Row], None]]:
-    """Give a function that shows a row, or keeps it."""
+def sink(out: Path | None, *, first: str = "") -> Iterator[Callable[[Row], None]]:
+    """Give a function that shows a row, or keeps it; `first` names a column before all others."""
     if out is None:
-        typer.echo(_HEADER, err=True)
-        yield lambda row: typer.echo(_shown(row), err=True)
+        typer.echo(f"{first:8}{_HEADER}" if first else _HEADER, err=True)
+        yield lambda row: typer.echo(_shown(row, first), err=True)
         return
     from paceline.measure.job import COLUMNS
 
     try:
         file = out.open("w", newline="", buffering=1)
-        writer = csv.DictWriter(file, COLUMNS)
+        writer = csv.DictWriter(file, [*([first] if first else []), *COLUMNS])
         writer.writeheader()
     except OSError as error:
         reason = f"cannot be written: {error.strerror}"
@@ -95,12 +106,13 @@ class _Rows:
             typer.echo(f"{self._out} takes no more rows: {error.strerror}", err=True)
 
 
-def _shown(row: Row) -> str:
+def _shown(row: Row, first: str = "") -> str:
     sizes = ("memory", "disk_read", "disk_written", "machine_sent", "machine_received")
     amounts = [row[f"{name}_bytes"] for name in sizes]
     texts = ["-" if each is None else f"{each / 1e6:,.1f} MB" for each in amounts]
     columns = " ".join(f"{text:>10}" for text in texts)
-    return f"{row['time_s']:6.1f}s {row['cpu_percent']:5.0f}% {columns} {row['processes']:10d}"
+    text = f"{row['time_s']:6.1f}s {row['cpu_percent']:5.0f}% {columns} {row['processes']:10d}"
+    return f"{row[first]:8}{text}" if first else text
 
 
 class _Summary:

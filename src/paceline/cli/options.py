@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any, get_type_hints
 
 
-def joined(
+def with_options(
     shared: Callable[..., Any], own: Callable[..., None], *, without: tuple[str, ...] = ()
 ) -> Callable[..., None]:
     """Make a command that takes the options of both; `own` is given what `shared` makes of its own.

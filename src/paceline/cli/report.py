@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from paceline.errors import StoreError
-from paceline.untrusted import visible
-
-if TYPE_CHECKING:
-    from paceline.stored import StoredRun
+from paceline.reading.untrusted import visible
 
 Runs = Annotated[
     list[str],
@@ -23,7 +20,6 @@ Runs = Annotated[
     ),
 ]
 Out = Annotated[Path, typer.Option("--out", help="The folder of all runs.")]
-REPORTS = Path("reports")
 
 
 def report(
@@ -51,40 +47,20 @@ def report(
     Markdown and LaTeX. Runs of one spec are repetitions: medians and spread are shown. A study gets
     its own page, from what of it is finished.
     """
-    from paceline.cli.study import report_again
-    from paceline.pictures import Drawer
-    from paceline.studies.finding import find
+    from paceline.api.written import report as write
 
-    if len(runs) == 1 and (folder := find(runs[0], out)) is not None:
-        report_again(folder, to, title, run_code=run_code)
-        return
-    with Drawer() as drawer:  # gets ready while the runs are read
-        from paceline.report import page_of, write
+    written = write(runs, to=to, title=title, out=out, run_code=run_code)
+    tell_left_out(written.left_out)
+    if written.page.claims:
+        from paceline.cli.study import print_claims
 
-        stored = found(runs, out)
-        page = page_of(stored, title=title)
-        path = write(page, to or REPORTS / _name(runs, stored), drawer)
-    for sentence in page.conclusion:
+        print_claims(written.page.claims)
+    for sentence in written.conclusion:
         typer.echo(sentence)
-    typer.echo(f"\nreport: {path}")
+    typer.echo(f"\nreport: {written.path}")
 
 
-def found(wanted: list[str], out: Path) -> list[StoredRun]:
-    """Read the runs asked for; those that cannot be read are told, and left out."""
-    from paceline.stored import runs_of
-    from paceline.studies.finding import with_runs_of_studies
-
-    stored, problems = runs_of(with_runs_of_studies(wanted, out), out)
+def tell_left_out(problems: Iterable[str]) -> None:
+    """Say which of the runs asked for cannot be read."""
     for problem in problems:
         typer.echo(visible(f"left out: {problem}"), err=True)
-    if not stored:
-        raise StoreError("none of the runs can be read")
-    return stored
-
-
-def _name(wanted: list[str], stored: list[StoredRun]) -> str:
-    if len(stored) == 1:
-        return stored[0].name
-    if len(wanted) == 1:
-        return Path(wanted[0]).resolve().name
-    return f"{stored[0].name}-and-{len(stored) - 1}-more"

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import sys
 import tomllib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from paceline.cli.options import joined
+from paceline.cli.lazy import passed_on
+from paceline.cli.options import with_options
 from paceline.errors import Problem, RunError, SpecError
+from paceline.settings import Asked, Fields
 
 if TYPE_CHECKING:
-    from paceline.results import Result
+    from paceline.engine.origin import Origin
+    from paceline.outcome.results import Result
+    from paceline.spec import RunSpec
 
 HELP = """Train a WORKLOAD once, measured, and keep the run.
 
@@ -43,7 +49,8 @@ def spec_options(  # noqa: PLR0917 - each is an option on the command line
         typer.Argument(
             metavar="WORKLOAD",
             help="One that `paceline workloads` lists, a class of your own "
-            "(my_model.py:MyWorkload), or the spec.toml of an earlier run.",
+            "(my_model.py:MyWorkload), a training script (train.py), whose own arguments come "
+            "after --, or the spec.toml of an earlier run.",
             show_default=False,
         ),
     ],
@@ -66,7 +73,7 @@ def spec_options(  # noqa: PLR0917 - each is an option on the command line
         str | None,
         typer.Option(
             help="Where processes run: local, emulated (nodes with links of their own, on this "
-            "machine), or inline for a debugger.",
+            "machine), ssh, torchrun, ray or manual (real machines), or inline for a debugger.",
             rich_help_panel=_WHAT,
         ),
     ] = None,
@@ -75,6 +82,15 @@ def spec_options(  # noqa: PLR0917 - each is an option on the command line
         typer.Option(
             help="Number of emulated nodes; without --workers, also the number of "
             "workers (default: one per worker).",
+            rich_help_panel=_WHAT,
+        ),
+    ] = None,
+    hosts: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B,...",
+            help="With --cluster ssh: the machines, as ssh takes them (a, user@b); each is a node. "
+            "Without --workers, one worker per host.",
             rich_help_panel=_WHAT,
         ),
     ] = None,
@@ -91,7 +107,8 @@ def spec_options(  # noqa: PLR0917 - each is an option on the command line
         str | None,
         typer.Option(
             metavar="TIME",
-            help="Delay of every packet between emulated nodes, such as 5ms.",
+            help="Delay between emulated nodes, such as 5ms: of every packet, or, if the kernel "
+            "has no sch_netem, of every message.",
             rich_help_panel=_WHAT,
         ),
     ] = None,
@@ -113,8 +130,9 @@ def spec_options(  # noqa: PLR0917 - each is an option on the command line
     device: Annotated[
         str | None,
         typer.Option(
-            metavar="cpu|replay:k80|replay:FILE",
-            help="What computes: this CPU, or replayed times of another device.",
+            metavar="cpu|replay:k80|replay:FILE|cuda",
+            help="What computes: this CPU, or replayed times of another device. cuda, cuda:0: a "
+            "GPU; experimental, never run on one.",
             rich_help_panel=_WHAT,
         ),
     ] = None,
@@ -168,6 +186,31 @@ def spec_options(  # noqa: PLR0917 - each is an option on the command line
     eval_samples: Annotated[
         int | None, typer.Option(help="Evaluate on N test rows; default: all.")
     ] = None,
+    checkpoint_every: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|Ts",
+            help="Keep what the run can be resumed from every N global steps, or every T seconds "
+            "(10s): see `paceline resume`.",
+        ),
+    ] = None,
+    fault: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KIND:WHO@WHEN",
+            help="Inject a fault, such as kill:worker1@step=200, restart:worker1@20s+3s, "
+            "stop:worker2@10s+5s, slow:worker2x4@10s+20s, cut:node1@15s+5s, late:worker2@30s or "
+            "random:mtbf=20s; may be given several times.",
+        ),
+    ] = None,
+    on_failure: Annotated[
+        str | None,
+        typer.Option(
+            metavar="abort|go-on|replace",
+            help="What the loss of a worker means: the run ends, goes on without it, or starts it "
+            "again (default: go-on with --fault where the strategy can, else abort).",
+        ),
+    ] = None,
     profile: Annotated[
         bool,
         typer.Option("--profile", help="Profile a few steps by operator; slows those steps."),
@@ -180,8 +223,9 @@ def spec_options(  # noqa: PLR0917 - each is an option on the command line
             help="Set any field of the spec; more may follow: --set a=1 b=2.",
         ),
     ] = None,
-) -> dict[str, Any]:
-    """Make the table of a spec out of options; other commands take the same."""
+    context: typer.Context = None,  # type: ignore[assignment]  # typer gives it
+) -> Asked:
+    """Say what options ask for; other commands take the same."""
     flags = {
         "num_workers": workers,
         "batch": batch,
@@ -196,46 +240,88 @@ def spec_options(  # noqa: PLR0917 - each is an option on the command line
         "target_accuracy": target_accuracy,
         "target_loss": target_loss,
         "target": target or None,
+        "fault": fault or None,
+        "on_failure": on_failure,
         "eval_every": eval_every,
         "eval_samples": eval_samples,
+        "checkpoint_every": checkpoint_every,
         "strategy.name": strategy,
         "cluster.name": cluster,
         "cluster.nodes": nodes,
+        "cluster.hosts": None if hosts is None else split(hosts),
         "cluster.link": link,
         "cluster.latency_s": latency,
         "optimizer.lr": lr,
         "workload.data_dir": str(data_dir) if data_dir else None,
         "record.profile": profile or None,
+        "workload.args": passed_on(context) or None,
     }
     given = {field: value for field, value in flags.items() if value is not None}
     settings = [*(set_ or []), *(more_settings or [])]
-    return spec_table(workload, given, settings)
+    return asked(workload, given, settings)
 
 
 def _run(
-    table: dict[str, Any],
+    wanted: Asked,
     out: Annotated[Path, typer.Option(help="The folder of all runs.")] = Path("runs"),
     json_: Annotated[
         bool, typer.Option("--json", help="Print the result as one JSON object, on the last line.")
     ] = False,
+    print_: Annotated[
+        bool,
+        typer.Option(
+            "--print",
+            help="With --cluster torchrun and --nodes, or --cluster manual: print the command to "
+            "type on each machine, and start nothing.",
+        ),
+    ] = False,
 ) -> None:
-    _carry_out(table, out, json_)
+    if print_:
+        _print_commands(wanted.table())
+    else:
+        _carry_out(wanted.table(), out, json_)
 
 
-run = joined(spec_options, _run)
+run = with_options(spec_options, _run)
 
 
 def _carry_out(table: dict[str, Any], out: Path, as_json: bool) -> None:
-    from paceline import driver
-    from paceline.cli.live import watching
-    from paceline.cli.summary import print_result
+    interrupt_on(signal.SIGTERM, signal.SIGHUP)
+    with assembled(table) as drives:
+        if drives:
+            _drive(table, out, as_json)
+
+
+@contextlib.contextmanager
+def assembled(table: dict[str, Any]) -> Iterator[bool]:
+    """Have the nodes of a cluster there; yields whether this process drives what is asked for.
+
+    One that only serves needs nothing else of the table: a user's files come from the driver.
+    """
+    from paceline.parts import cluster_of
+
+    cluster = None
+    with contextlib.suppress(SpecError):  # said when all fields are read, with the others' problems
+        cluster = cluster_of(table)
+    with contextlib.nullcontext(True) if cluster is None else cluster.assembled() as drives:
+        yield drives
+
+
+def _drive(table: dict[str, Any], out: Path, as_json: bool) -> None:
     from paceline.spec import RunSpec
 
-    spec = RunSpec.from_table(table)
-    interrupt_on(signal.SIGTERM, signal.SIGHUP)
+    carry_out(RunSpec.from_table(table), out, as_json)
+
+
+def carry_out(spec: RunSpec, out: Path, as_json: bool, origin: Origin | None = None) -> None:
+    """Carry out a run, show how it goes, and print what came of it."""
+    from paceline.cli.summary import print_result
+    from paceline.display.live import watching
+    from paceline.engine import driver
+
     try:
         with watching(spec) as watch:
-            result = driver.run(spec, out=out, watch=watch)
+            result = driver.run(spec, out=out, watch=watch, origin=origin)
     except RunError as error:
         if error.result is not None:
             print_result(error.result)
@@ -245,6 +331,17 @@ def _carry_out(table: dict[str, Any], out: Path, as_json: bool) -> None:
     print_result(result)
     if as_json:
         _print_json(result)
+
+
+def _print_commands(table: dict[str, Any]) -> None:
+    from paceline.spec import RunSpec
+
+    cluster = RunSpec.from_table(table).cluster
+    commands = cluster.commands([each for each in sys.argv[1:] if each != "--print"])
+    if commands is None:
+        reason = "this cluster is started by one command: nothing is to be typed elsewhere"
+        raise SpecError([Problem("--print", cluster.name, reason, ("torchrun", "manual"))])
+    print(commands)  # noqa: T201
 
 
 def _print_json(result: Result) -> None:
@@ -263,61 +360,26 @@ def interrupt_on(*signals: int) -> None:
             signal.signal(each, interrupt)
 
 
-def spec_table(workload: str, given: dict[str, Any], settings: list[str]) -> dict[str, Any]:
-    """Join a spec file, flags and --set, the later over the earlier."""
-    from paceline.spec import LENGTHS, read_toml
+def asked(workload: str, given: Fields, settings: list[str]) -> Asked:
+    """Say what is asked for: a workload or a spec file, and flags and --set over it."""
+    from paceline.api.asking import base_of
 
-    table: dict[str, Any] = {}
-    if workload.endswith(".toml"):
-        table = read_toml(Path(workload))
-        chosen = {*given, *(setting.partition("=")[0] for setting in settings)}
-        if chosen.intersection(LENGTHS):
-            table = {key: value for key, value in table.items() if key not in LENGTHS}
-    else:
-        table["workload"] = {"name": workload}
-    for field, value in given.items():
-        put(table, field, value)
-    problems = []
-    for setting in settings:
-        field, equals, text = setting.partition("=")
-        if equals and field:
-            if field.strip() == "workload.name":
-                _forget_the_workloads_choices(table, value_of(text))
-            put(table, field.strip(), value_of(text))
-        else:
-            problems.append(Problem("--set", setting, "not of the form FIELD=VALUE"))
-    if problems:
-        raise SpecError(problems)
-    return table
+    return Asked(base_of(workload), {**given, **fields_of(settings)})
 
 
-def put(table: dict[str, Any], field: str, value: object) -> None:
-    """Set `a.b.c` in nested tables. Another name for a part drops the old part's fields."""
-    *path, last = field.split(".")
-    for key in path:
-        inner = table.get(key)
-        inner = {"name": inner} if isinstance(inner, str) else inner  # a part by its name alone
-        if not isinstance(inner, dict | None):
-            raise _clash(field, value, f"{key} = {inner!r} is given too")
-        table[key] = table = dict(inner or {})
-    if path and isinstance(table.get(last), dict) and not isinstance(value, dict):
-        raise _clash(field, value, f"{', '.join(table[last])} of it are given too")
-    if last == "name" and table.get("name", value) != value:
-        table.clear()
-    table[last] = value
+def fields_of(settings: list[str]) -> dict[str, Any]:
+    """Read every FIELD=VALUE of --set."""
+    wrong = [each for each in settings if not all(each.partition("=")[:2])]
+    if wrong:
+        reason = "not of the form FIELD=VALUE"
+        raise SpecError([Problem("--set", each, reason) for each in wrong])
+    split = (each.partition("=") for each in settings)
+    return {field.strip(): value_of(text) for field, _, text in split}
 
 
-def _clash(field: str, value: object, what: str) -> SpecError:
-    """One value for all and values for some, where nobody can say which was meant."""
-    return SpecError([Problem(field, value, f"{what}: give one value for all, or one for each")])
-
-
-def _forget_the_workloads_choices(table: dict[str, Any], workload: object) -> None:
-    """Another workload than the file's brings its own optimizer and batch."""
-    kept = table.get("workload")
-    if isinstance(kept, dict) and kept.get("name") != workload:
-        table.pop("optimizer", None)
-        table.pop("batch", None)
+def split(text: str) -> list[str]:
+    """Read A,B,... as a list."""
+    return [each.strip() for each in text.split(",") if each.strip()]
 
 
 def value_of(text: str) -> object:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from paceline.cli.run import spec_table
+from paceline.cli.run import asked
 from paceline.cli.workloads import show_graph
 from paceline.errors import PacelineError, Problem, SpecError
-from paceline.untrusted import one_line, visible
+from paceline.reading.untrusted import one_line, visible
 
 if TYPE_CHECKING:
-    from paceline.results import Result
-    from paceline.runs import RunDir
+    from paceline.outcome.results import Result
+    from paceline.store.runs import RunDir
     from paceline.workloads.base import Workload
 
 Out = Annotated[Path, typer.Option("--out", help="The folder of all runs.")]
@@ -34,17 +34,19 @@ _COLUMNS = (
     ("accuracy", True, 0),
     ("test metric", True, 1),
     ("compute", False, 2),
+    ("goes on from", False, 1),
     ("status", False, 0),
 )
 # Left out where no run has one.
-_WHERE_MEASURED = ("accuracy", "test metric")
+_WHERE_MEASURED = ("accuracy", "test metric", "goes on from")
 
 
 def ls(out: Out = Path("runs"), json_: AsJson = False) -> None:
     """List the runs, oldest first. Seals those whose driver was killed."""
     from paceline.cli.layout import Head
-    from paceline.cli.tables import listing, wide_console
-    from paceline.runs import all_runs
+    from paceline.cli.tables import listing
+    from paceline.display.consoles import wide_console
+    from paceline.store.runs import all_runs
 
     results = [(run, result_of(run)) for run in all_runs(out)]
     if json_:
@@ -110,9 +112,9 @@ def show(  # noqa: PLR0917 - each is an option on the command line
         raise SpecError(
             [Problem("--set", settings[0], "only with --graph: a stored run cannot be changed")]
         )
-    from paceline.cli.summary import print_result
-    from paceline.cli.tables import making_sense
-    from paceline.runs import find_run
+    from paceline.cli.summary import print_listeners, print_result
+    from paceline.store.runs import find_run
+    from paceline.store.stored import making_sense
 
     found = find_run(run, out)
     result = result_of(found)
@@ -124,6 +126,7 @@ def show(  # noqa: PLR0917 - each is an option on the command line
         return
     with making_sense(found.path):
         print_result(result)
+        print_listeners(result)
     _print_evaluations(found)
     typer.echo(f"\n{found.spec_text()}")
 
@@ -136,7 +139,7 @@ def _workload(name: str, settings: list[str], *, run_code: bool) -> Workload:
     others = [each for each in settings if not each.startswith("workload.")]
     if others:
         raise SpecError([Problem("--set", each, reason) for each in others])
-    table = {"workload": spec_table(name, {}, settings).get("workload")}
+    table = {"workload": asked(name, {}, settings).table().get("workload")}
     code = next(code_in(table), None) if name.endswith(".toml") else None
     if code and not run_code:
         reason = "user-defined code, which is not run without --run-code"
@@ -146,8 +149,9 @@ def _workload(name: str, settings: list[str], *, run_code: bool) -> Workload:
 
 
 def _print_evaluations(run: RunDir) -> None:
-    from paceline import frames
-    from paceline.cli.tables import plain_table, wide_console
+    from paceline.cli.tables import plain_table
+    from paceline.display.consoles import wide_console
+    from paceline.reading import frames
 
     try:
         if frames.num_rows(run.evaluations) < 2:  # known without polars, which takes long to import
@@ -165,7 +169,7 @@ def _print_evaluations(run: RunDir) -> None:
 
 
 def _evaluated(value: float | None) -> str:
-    from paceline.metrics import form_of
+    from paceline.training.metrics import form_of
 
     if value is None:
         return "-"
@@ -174,7 +178,7 @@ def _evaluated(value: float | None) -> str:
 
 def result_of(run: RunDir) -> Result | str | None:
     """Read a run's result: None while it runs, a message where it is not known."""
-    from paceline import stored
+    from paceline.store import stored
 
     try:
         return stored.result_of(run)
@@ -191,12 +195,12 @@ def _listed(run: RunDir, result: Result | str | None) -> dict[str, Any]:
 
 
 def _cells(run: RunDir, result: Result | str | None) -> list[str]:
-    from paceline.cli.tables import rate, with_origin
+    from paceline.display.consoles import rate, with_origin
 
     ident = run.name.rpartition("-")[2]
     if result is None or isinstance(result, str):
         status = "unreadable" if result else "running"
-        return [ident, run.name[16:].rpartition("-")[0], *[""] * 8, status]
+        return [ident, run.name[16:].rpartition("-")[0], *[""] * 9, status]
     steps = result.worker_steps if result.global_steps is None else result.global_steps
     per_s = result.worker_steps_per_s if result.global_steps is None else result.steps_per_s
     return [
@@ -210,13 +214,14 @@ def _cells(run: RunDir, result: Result | str | None) -> list[str]:
         "-" if result.test_accuracy is None else f"{100 * result.test_accuracy:.2f} %",
         _other_metric(result),
         result.full_label,
+        "" if result.parent is None else result.parent.rpartition("-")[2],
         result.status,
     ]
 
 
 def _other_metric(result: Result) -> str:
     """Write the first metric of a run that has no accuracy."""
-    from paceline.metrics import in_order, written
+    from paceline.training.metrics import in_order, written
 
     if result.test_accuracy is not None or not result.test_metrics:
         return ""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import dataclasses
 import signal
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -12,16 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from paceline.cli.run import interrupt_on, spec_table
-from paceline.errors import Interrupted, Problem, SpecError, StoreError
+from paceline.cli.elsewhere import fields_elsewhere
+from paceline.cli.run import assembled, fields_of, interrupt_on
+from paceline.errors import Interrupted, Problem, SpecError
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType
 
-    from paceline.exhibits import Claim
+    from paceline.exhibits.values import Claim
+    from paceline.settings import Fields
     from paceline.studies.evidence import Evidence
-    from paceline.studies.executor import Standing
-    from paceline.studies.grid import Fields, Grid, Planned, Variant
+    from paceline.studies.executor import StudyStanding
+    from paceline.studies.grid import Grid, Planned, Variant
 
 HELP = """Carry out a study: its runs, tables, figures and claims, on one page.
 
@@ -67,20 +68,39 @@ def study(  # noqa: PLR0917 - each is an option on the command line
         typer.Option(metavar="GROUP,...", help="Carry out only these groups of its runs, for now."),
     ] = None,
     out: Annotated[Path, typer.Option(help="The folder of all runs.")] = Path("runs"),
+    cluster: Annotated[
+        str | None,
+        typer.Option(help="Carry it out on this cluster, such as ssh, not on the study's own."),
+    ] = None,
+    hosts: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B,...",
+            help="With --cluster ssh: the machines; runs of fewer workers use the first of them.",
+        ),
+    ] = None,
 ) -> None:
     if name == "ls":
         _list()
         return
     if quick and full:
         raise SpecError([Problem("--full", full, "--quick is given too: one of them")])
-    settings = [*(set_ or []), *(more_settings or [])]
-    _carry_out(name, "full" if full else "quick", settings, only, out)
+    from paceline.settings import merged, nested
+
+    fields = _settings([*(set_ or []), *(more_settings or [])])
+    fields = merged(fields_elsewhere(cluster, hosts), fields)
+    variant: Variant = "full" if full else "quick"
+    own = {key: value for key, value in fields.items() if key.startswith("cluster")}
+    with assembled(nested(own)) if own else contextlib.nullcontext(True) as drives:
+        if drives:
+            _carry_out(name, variant, fields, only, out)
 
 
 def _list() -> None:
     from paceline.cli.layout import Head
-    from paceline.cli.tables import listing, number, wide_console, words
-    from paceline.studies import STUDIES, WAITING
+    from paceline.cli.tables import listing, number, words
+    from paceline.display.consoles import wide_console
+    from paceline.studies import STUDIES
     from paceline.studies.grid import Grid
     from paceline.studies.reports import REPORTS
 
@@ -92,8 +112,6 @@ def _list() -> None:
         counts = [str(len(grid.plan(variant))) for variant in ("quick", "full")]
         after = ", ".join(each.short for each in grid.after)
         table.add_row(name, what, after, *counts, f"{keys[0]} to {keys[-1]}")
-    for name, when in WAITING.items():
-        table.add_row(name, when)
     console = wide_console()
     console.print(table)
     console.print("\nThe reports that they follow:")
@@ -101,9 +119,7 @@ def _list() -> None:
         console.print(f"  {report.short}: {report.full}", markup=False)
 
 
-def _carry_out(
-    name: str, variant: Variant, settings: list[str], only: str | None, out: Path
-) -> None:
+def _carry_out(name: str, variant: Variant, fields: Fields, only: str | None, out: Path) -> None:
     from paceline import studies
     from paceline.studies.executor import carry_out, gathered
     from paceline.studies.finding import place
@@ -113,7 +129,6 @@ def _carry_out(
 
     studies.load(name)
     grid = Grid.read(name)
-    fields = _settings(settings)
     grid.refuse_varied(fields)
     plans = grid.plan(variant, fields)
     runs = settle(_chosen(plans, only))
@@ -150,60 +165,21 @@ def _chosen(plans: list[Planned], only: str | None) -> list[Planned]:
 
 def _settings(settings: list[str]) -> dict[str, Any]:
     """Read what is set in every run, by dotted names. Which workloads it has is the study's own."""
-    from paceline.studies.grid import flat
-
-    over = spec_table("", {}, settings)
-    workload = over.pop("workload")
-    name = workload.pop("name", "") if isinstance(workload, dict) else workload
-    if name:
-        raise SpecError([Problem("workload", name, "a study sets its own workloads")])
-    return flat({**over, "workload": workload})
+    fields = fields_of(settings)
+    for key in ("workload", "workload.name"):
+        if key in fields:
+            raise SpecError([Problem("workload", fields[key], "a study sets its own workloads")])
+    return fields
 
 
-def report_again(path: Path, to: Path | None, title: str | None, *, run_code: bool) -> None:
-    """Write the page of a study's folder from what is finished, whether all of it is or not.
-
-    Classes of somebody's own that its note names are imported only if their code may be run.
-    """
-    from paceline import studies
-    from paceline.parts import code_in
-    from paceline.studies.executor import gathered
-    from paceline.studies.folder import StudyDir
-    from paceline.studies.grid import Grid
-
-    folder = StudyDir(path)
-    name, variant, fields = folder.noted()
-    studies.load(name)  # says so where it is none of ours
-    plans = Grid.read(name).plan(variant, fields)
-    named = next((code for each in plans for code in code_in(each.table())), None)
-    if named and not run_code:
-        reason = f"its runs use {named}; --run-code imports that code, which is needed to find them"
-        raise StoreError(f"{path}: {reason}")
-    _show(name, variant, fields, gathered(plans, folder), path, to=to, title=title)
-
-
-def _show(
-    name: str,
-    variant: Variant,
-    fields: Fields,
-    evidence: Evidence,
-    folder: Path,
-    *,
-    to: Path | None = None,
-    title: str | None = None,
-) -> None:
+def _show(name: str, variant: Variant, fields: Fields, evidence: Evidence, folder: Path) -> None:
     """Write the page, and say what it says."""
-    from paceline import report, studies
-    from paceline.studies.base import page_of
-    from paceline.studies.evidence import with_peers
-    from paceline.studies.grid import Grid
+    from paceline import reporting
+    from paceline.studies.pages import page_with
 
-    known = with_peers(evidence, folder.parent)
-    page = page_of(studies.load(name), Grid.read(name), variant, known, fields)
-    if title is not None:
-        page = dataclasses.replace(page, title=title)
-    path = report.write(page, to or folder)
-    _print_claims(page.claims)
+    page = page_with(name, variant, fields, evidence, folder)
+    path = reporting.write(page, folder)
+    print_claims(page.claims)
     for sentence in page.conclusion:
         typer.echo(sentence)
     typer.echo(f"\nreport: {path}")
@@ -216,11 +192,13 @@ def _introduce(grid: Grid, variant: Variant) -> None:
     typer.echo(f"--{variant}: {grid.says(variant)}.", err=True)
 
 
-def _print_claims(claims: list[Claim]) -> None:
+def print_claims(claims: list[Claim]) -> None:
+    """Print what a study's reports said, and whether it holds here."""
     from rich.text import Text
 
     from paceline.cli.layout import Head
-    from paceline.cli.tables import listing, wide_console, words
+    from paceline.cli.tables import listing, words
+    from paceline.display.consoles import wide_console
 
     colours = {"holds": "green", "does not hold here": "yellow", "cannot be tested here": "dim"}
     table = listing(Head("claim"), Head("judgement"), words("measured here"))
@@ -231,9 +209,9 @@ def _print_claims(claims: list[Claim]) -> None:
 
 
 @contextlib.contextmanager
-def _watching(name: str) -> Iterator[Callable[[Standing], None]]:
+def _watching(name: str) -> Iterator[Callable[[StudyStanding], None]]:
     """Show how far the whole study is: a live panel on a terminal, a line a run in a pipe."""
-    from paceline.cli.tables import wide_console
+    from paceline.display.consoles import wide_console
 
     console = wide_console(stderr=True)
     if not console.is_terminal:
@@ -243,14 +221,14 @@ def _watching(name: str) -> Iterator[Callable[[Standing], None]]:
 
     with Live(console=console, refresh_per_second=8, transient=True) as live:
 
-        def show(standing: Standing) -> None:
+        def show(standing: StudyStanding) -> None:
             _line(live.console, standing)
             live.update(_panel(name, standing))
 
         yield show
 
 
-def _line(console: Console, standing: Standing) -> None:
+def _line(console: Console, standing: StudyStanding) -> None:
     """Say what came of a run that is over."""
     result = standing.result
     if standing.failure is not None:
@@ -260,30 +238,26 @@ def _line(console: Console, standing: Standing) -> None:
         told = f"{result.train_s or 0:.1f} s{loss}"
     else:
         return
+    from paceline.display.consoles import text_of_left
+
     where = f"[{standing.num_done}/{standing.num_all}]"
-    console.print(f"{where} {standing.name}: {told}{_left(standing)}", markup=False)
+    console.print(f"{where} {standing.name}: {told}{text_of_left(standing.left_s)}", markup=False)
 
 
-def _panel(name: str, standing: Standing) -> RenderableType:
+def _panel(name: str, standing: StudyStanding) -> RenderableType:
     from rich.console import Group
     from rich.progress_bar import ProgressBar
     from rich.table import Table
     from rich.text import Text
 
-    from paceline.cli.live import headline
+    from paceline.display.consoles import text_of_left
+    from paceline.display.live import headline
 
     top = Table.grid(padding=(0, 1))
     bar = ProgressBar(total=standing.num_all, completed=standing.num_done, width=24)
-    counted = f"{standing.num_done} of {standing.num_all} runs{_left(standing)}"
+    counted = f"{standing.num_done} of {standing.num_all} runs{text_of_left(standing.left_s)}"
     top.add_row(Text(name, style="bold"), bar, counted)
     lines: list[Any] = [top]
     if standing.view is not None:
         lines.append(Text(f"  {standing.name} · {headline(standing.view)}"))
     return Group(*lines)
-
-
-def _left(standing: Standing) -> str:
-    if standing.left_s is None:
-        return ""
-    minutes, seconds = divmod(round(standing.left_s), 60)
-    return f" · {minutes} min {seconds:02} s left" if minutes else f" · {seconds} s left"

@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Final
 
 from rich.markup import escape
 
-from paceline.cli.tables import pairs, plain_table, rate, short, wide_console, with_origin
-from paceline.metrics import in_order, written
+from paceline.cli.tables import pairs, plain_table
+from paceline.display.consoles import rate, short, wide_console, with_origin
+from paceline.seats import role_of
+from paceline.training.metrics import in_order, written
 
 if TYPE_CHECKING:
-    from paceline.cli.layout import Grid
-    from paceline.results import NodeUsage, Result, ServerTotals, WorkerTotals
+    from paceline.cli.layout import TextGrid
+    from paceline.outcome.results import NodeUsage, Result, ServerTotals, WorkerTotals
 
 
 _IN_WORDS: Final[dict[str, tuple[str, Callable[[str, float], str]]]] = {
@@ -42,7 +44,17 @@ def print_result(result: Result) -> None:
     console.print(f"[dim]{escape(result.run)}[/]", soft_wrap=True)
 
 
-def _outcome(result: Result) -> Grid:
+def print_listeners(result: Result) -> None:
+    """Print where anyone could call a process of the run while it went on."""
+    if not result.listeners:
+        return
+    table = plain_table("listener", "at")
+    for name, places in result.listeners.items():
+        table.add_row(escape(name), escape(", ".join(places)))
+    wide_console().print(table)
+
+
+def _outcome(result: Result) -> TextGrid:
     table = pairs()
     workload = with_origin(short(result.workload), result.data)
     title = " · ".join((workload, short(result.strategy), short(result.cluster)))
@@ -52,6 +64,8 @@ def _outcome(result: Result) -> Grid:
         table.add_row("compute", _computed(result))
     if result.status != "finished":
         table.add_row("status", f"[red]{result.status}[/]: {escape(str(result.reason))}")
+    if result.parent:
+        table.add_row("goes on from", escape(f"{result.parent}, step {result.parent_step:,}"))
     if result.data:
         table.add_row("data", escape(result.data))
     if result.threads_why:
@@ -100,7 +114,7 @@ def _trained(result: Result) -> str:
     )
 
 
-def _workers(result: Result) -> Grid:
+def _workers(result: Result) -> TextGrid:
     phases = ("load>", "compute>", "exchange>", "other>")
     table = plain_table("worker", "steps>", "train s>", *phases, "memory peak>")
     for worker in result.workers:
@@ -123,7 +137,7 @@ def _shares(worker: WorkerTotals) -> list[str]:
     return [f"{100 * share:.1f} %" for share in shares]
 
 
-def _servers(result: Result) -> Grid:
+def _servers(result: Result) -> TextGrid:
     table = plain_table(
         "server", "updates>", "dropped>", "refused>", "applying>", "queued per push>"
     )
@@ -142,7 +156,7 @@ def _queued(server: ServerTotals) -> str:
     return f"{1e6 * server.queue_s / server.updates:.0f} µs"
 
 
-def _nodes(result: Result) -> Grid:
+def _nodes(result: Result) -> TextGrid:
     columns = ("CPU mean>", "CPU peak>", "memory mean>", "memory peak>")
     device = ("device busy>",) if result.compute != "real" else ()
     traffic = ("disk read>", "disk written>", "net sent>", "net received>")
@@ -158,7 +172,7 @@ def _seats(node: NodeUsage) -> str:
     """Name few seats, count many."""
     if len(node.seats) <= 2:
         return ", ".join(node.seats)
-    counts = Counter(seat.rstrip("0123456789") for seat in node.seats)
+    counts = Counter(role_of(seat) for seat in node.seats)
     return ", ".join(f"{count} {role}s" if count > 1 else role for role, count in counts.items())
 
 
@@ -178,7 +192,7 @@ def _usage(node: NodeUsage) -> list[str]:
     ]
 
 
-def _links(result: Result) -> Grid:
+def _links(result: Result) -> TextGrid:
     """What each link is like, and its payload over what theory says."""
     columns = ("link>", "carried out>", "carried in>", "sent / theory>", "received / theory>")
     table = plain_table("node", *columns)

@@ -12,8 +12,8 @@ import typer
 from paceline.errors import PacelineError
 
 if TYPE_CHECKING:
-    from paceline.anatomy import Anatomy, Layer
-    from paceline.cli.layout import Grid
+    from paceline.cli.layout import TextGrid
+    from paceline.workloads.anatomy import Anatomy, Layer
     from paceline.workloads.base import Workload
 
 MIB = 2**20
@@ -30,7 +30,8 @@ def workloads(
     Sizes are of the default fields; `paceline show --graph` tells those of others.
     """
     from paceline.cli.layout import Head
-    from paceline.cli.tables import listing, number, wide_console, words
+    from paceline.cli.tables import listing, number, words
+    from paceline.display.consoles import wide_console
     from paceline.workloads import WORKLOADS
 
     rows = [_row(name, data_dir) for name in WORKLOADS.entries]
@@ -53,13 +54,13 @@ def workloads(
 
 def show_graph(workload: Workload, *, as_json: bool) -> None:
     """Print the layers of a workload's model."""
-    from paceline.anatomy import examine
+    from paceline.workloads.anatomy import examine
 
     anatomy = examine(workload)
     if as_json:
         print(json.dumps(_plain(workload, anatomy)))  # noqa: T201
         return
-    from paceline.cli.tables import wide_console
+    from paceline.display.consoles import wide_console
 
     console = wide_console()
     console.print(_layers(anatomy))
@@ -71,8 +72,8 @@ def show_graph(workload: Workload, *, as_json: bool) -> None:
 
 
 def _row(name: str, data_dir: Path | None) -> dict[str, Any]:
-    from paceline.anatomy import examine
     from paceline.workloads import WORKLOADS
+    from paceline.workloads.anatomy import examine
 
     cls, fixed = WORKLOADS.find(name)
     workload: Any = cls(**fixed)
@@ -102,7 +103,7 @@ def _sizes(row: dict[str, Any]) -> list[str]:
     return [f"{row['parameters']:,}", size, count(row["multiply_adds"])]
 
 
-def _layers(anatomy: Anatomy) -> Grid:
+def _layers(anatomy: Anatomy) -> TextGrid:
     from paceline.cli.tables import plain_table
 
     table = plain_table("layer", "kind", "input", "output", "parameters>", "multiply-adds>")

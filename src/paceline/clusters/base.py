@@ -2,41 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, cast, final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, cast, final
 
-from paceline.comm.line import Line, SeatLine
+from paceline.clusters.luggage import Packed
+from paceline.comm.credentials import make_password
+from paceline.comm.keeper_words import LinkReport, PairReport
+from paceline.comm.line import Line
+from paceline.comm.roster import Seat
+from paceline.comm.seat_line import SeatLine
+from paceline.comm.ticket import Medium, Orders, Resumed, Ticket
+from paceline.comm.words import Word
 from paceline.description import Description
 from paceline.errors import Problem
 
 if TYPE_CHECKING:
     from paceline.clusters.zygote import Zygote
     from paceline.comm.base import Channel
+    from paceline.comm.host_memory import Host
     from paceline.comm.meter import Meter
-    from paceline.comm.shared import Host
+    from paceline.sinks.base import Sink
 
 SEAT_VARIABLE: Final = "PACELINE_SEAT"
 """Set in the environment of processes that sit, by the cluster that starts them."""
-
-Role = Literal["worker", "server", "monitor"]
-
-
-@final
-@dataclass(frozen=True)
-class Seat:
-    """A role on a node."""
-
-    role: Role
-    index: int
-    node: str
-
-    @property
-    def name(self) -> str:
-        return f"{self.role}{self.index}"
 
 
 @final
@@ -52,6 +45,12 @@ class Job:
     seats: Sequence[Seat]
     threads: int
     """How many threads each seat's arithmetic may use."""
+    text: str | None = None
+    """What is to be done, as the entry function reads it: a spec in TOML."""
+    detect_s: float = 5.0
+    """After how many seconds of silence a seat is given up."""
+    late: Collection[str] = ()
+    """Seats that are not started with the others, but by `Crew.restart`."""
     imports: Sequence[str] = ()
     """Modules that every seat will need, for a cluster that can import them once for all."""
     dilation: float = 1.0
@@ -60,32 +59,62 @@ class Job:
     """Where to have its processes forked, if something has imported torch for several runs."""
     spec: Any = None
     """The live description, for a cluster that can hand it over without writing it down."""
+    luggage: Sequence[Packed] = ()
+    """The user's own files, for a cluster whose nodes do not see them."""
+    threads_on: Callable[[float, int], int] | None = None
+    """Gives the threads of a seat by the cores and the number of workers of its node."""
+    resumed: Resumed | None = None
+    """The checkpoint that the run goes on from."""
+    tell: Callable[[str], None] = lambda _: None
+    """Called with what is waited for, while seats are started; a cluster may call it often."""
 
     @property
     def module(self) -> str:
         """The module that the entry function is in."""
         return self.entry.partition(":")[0]
 
-    def log_path(self, seat: Seat) -> Path:
-        return self.run_dir / "logs" / f"{seat.name}.log"
+    def orders(self, *, medium: Medium, encrypts: bool, sees_folder: bool = True) -> Orders:
+        """What all seats are told alike; the password is made for them.
+
+        Seats that do not see the run's folder send what they keep to the driver.
+        """
+        return Orders(
+            entry=self.entry,
+            run_key=self.run_key.hex(),
+            password=make_password(),
+            encrypts=encrypts,
+            medium=medium,
+            threads=self.threads,
+            folder=str(self.run_dir) if sees_folder else None,
+            detect_s=self.detect_s,
+            spec=self.text,
+            resumed=self.resumed,
+        )
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Berth:
-    """What a seat's process knows when it begins: who it is, and whom it can talk to."""
+    """A seat's process as its cluster leaves it to the entry function: its ticket, and what lives.
 
-    seat: Seat
-    run_dir: Path
+    It knows nothing of strategies: a monitor has one too. What a strategy is told is its `Place`.
+    """
+
+    ticket: Ticket
     line: SeatLine
+    sink: Sink
+    """Where that goes what it keeps."""
     open_channel: Callable[[], Channel]
     host: Host | None = None
     """What the seats of this one's node share, where they do."""
-    address: str = "127.0.0.1"
-    """Where other nodes reach this one."""
     meter: Meter | None = None
     """What the node's link has carried, for its monitor."""
     spec: Any = None
+    """The live description, where the driver's own objects can be reached."""
+
+    @property
+    def seat(self) -> Seat:
+        return self.ticket.seat
 
 
 @final
@@ -96,17 +125,8 @@ class Departure:
     seat: str
     reason: str
     """Empty when it ended well."""
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class LinkReport:
-    """A node's link as configured and as measured before the run, in bits per second."""
-
-    node: str
-    asked: float
-    sent: float
-    received: float
+    incarnation: int = 0
+    """How many times the seat was started before."""
 
 
 class Crew(ABC):
@@ -114,14 +134,49 @@ class Crew(ABC):
 
     lines: Mapping[str, Line]
     """The driver's end of each seat's line."""
-    links: Sequence[LinkReport] = ()
-    """What is known of the nodes' links, as soon as it is."""
-    warnings: Sequence[str] = ()
-    """What was asked for and could not be done, as soon as it is known."""
-    is_capped: bool = True
-    """Whether nodes have no more processor than was asked for, so far as is known."""
-    is_seated: bool = True
-    """Whether all processes have been started, so far as is known."""
+
+    @property
+    def links(self) -> Sequence[LinkReport]:
+        """What is known of the nodes' links, as soon as it is."""
+        return ()
+
+    pairs: Sequence[PairReport] = ()
+    """What each node's way to each other carries, where that was measured."""
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        """What was asked for and could not be done, as soon as it is known."""
+        return ()
+
+    @property
+    def is_capped(self) -> bool:
+        """Whether nodes have no more processor than was asked for, so far as is known."""
+        return True
+
+    @property
+    def cores(self) -> Mapping[str, float]:
+        """How many cores each node has, where that is not this machine's number."""
+        return {}
+
+    @property
+    def threads(self) -> Mapping[str, int]:
+        """How many threads the seats of each node have, where nodes differ."""
+        return {}
+
+    @property
+    def listeners(self) -> Sequence[str]:
+        """Where the driver listens for those that it has started."""
+        return ()
+
+    @property
+    def num_refused(self) -> int:
+        """How many callers of the driver were refused so far: nobody had invited them."""
+        return 0
+
+    @property
+    def is_seated(self) -> bool:
+        """Whether all processes have been started, so far as is known."""
+        return True
 
     def dump_stack(self, seat: str) -> None:
         """Have a seat write to its log where in its code it is, if the cluster can; does not wait.
@@ -130,6 +185,18 @@ class Crew(ABC):
         that does not return.
         """
         del seat
+
+    def restart(self, seat: str, incarnation: int) -> Line | None:
+        """Start a seat once more, in a process of its own with a new line; None: it cannot.
+
+        Whatever is left of the one before is ended first. Does not wait for the new one.
+        """
+        del seat, incarnation
+        return None
+
+    def strike(self, word: Word) -> None:
+        """Have a fault injected, or ended: one of `Signal`, `Slow`, `Cut`; does not wait."""
+        del word
 
     @abstractmethod
     def departures(self) -> list[Departure]:
@@ -149,11 +216,23 @@ class Cluster(Description, ABC):
 
     shares_process: ClassVar[bool] = False
     """Whether seats live in the driver's own process, and so know its live objects."""
+    is_elsewhere: ClassVar[bool] = False
+    """Whether nodes are other machines: with files, cores and data of their own."""
 
     @property
     def encrypts(self) -> bool:
         """Whether what seats send to each other through their channels is encrypted."""
         return False
+
+    @property
+    def holds_messages_s(self) -> float:
+        """For how long seats hold messages of other nodes: a latency that the network has not."""
+        return 0.0
+
+    @property
+    def trusts_network(self) -> bool:
+        """Whether nodes may have connections that are not encrypted, where some cannot be."""
+        return True
 
     def seats(
         self, num_workers: int, num_servers: int, *, servers_apart: bool = False
@@ -183,18 +262,57 @@ class Cluster(Description, ABC):
         del num_workers, num_servers, servers_apart
         yield from ()
 
+    def cannot_strike(self, kind: str) -> str | None:
+        """Say why a kind of fault cannot be injected here; None: it can."""
+        return f"{self.name} cannot inject faults of kind {kind}"
+
+    def plain_problems(self, what: str, num_nodes: int) -> Iterator[Problem]:
+        """Say what is wrong with connections that cannot be encrypted, between so many nodes."""
+        if not self.trusts_network and num_nodes > 1:
+            reason = (
+                f"{what} opens its own connections between machines, which cannot be encrypted: "
+                "set it to true on a network that no stranger can reach"
+            )
+            yield Problem("cluster.trusted_network", False, reason)
+
     def dilation_problems(self, dilation: float) -> Iterator[Problem]:
         """Say what is wrong with its links where time goes so many times slower; 1: as it is."""
         del dilation
         yield from ()
 
+    def commands(self, arguments: Sequence[str]) -> str | None:
+        """Write what is to be typed on each machine, where that is how it is started."""
+        del arguments
+        return None
+
+    @contextlib.contextmanager
+    def assembled(self) -> Iterator[bool]:
+        """Have the nodes there for all runs of a command; yields whether this process drives them.
+
+        Where every machine is given the same command, all but one only serve: to those it yields
+        when everything is over. Raises `RunError` there if it failed.
+        """
+        yield True
+
     def verify(self) -> None:
         """Look whether it can be started on this machine. Raises `SpecError` where it cannot."""
+
+    def host_of(self, node: str) -> str | None:
+        """Name the machine that is a node, as its user knows it; None: all are this machine."""
+        del node
+        return None
 
     def cores_of(self, node: str) -> float | None:
         """Give how many cores a node may use; None: all there are."""
         del node
         return None
+
+    def warm_up(self, zygote: Zygote, imports: Sequence[str]) -> None:
+        """Begin what takes long and needs no job yet, where there is something; does not wait.
+
+        `imports` are modules that seats will need.
+        """
+        del zygote, imports
 
     @abstractmethod
     def start(self, job: Job) -> Crew:

@@ -5,15 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, final
 
-from paceline.clusters.base import Crew, Departure, Job, LinkReport
+from paceline.clusters.base import Crew, Departure, Job
+from paceline.clusters.kept import KeptNode
 from paceline.clusters.zygote import Zygote
-from paceline.comm.line import Line, LineClosed, Message
-
-_PATIENCE_S = 5.0
+from paceline.comm.keeper_words import FROM_KEEPERS, Again, Keep, LinkReport
+from paceline.comm.line import Line, LineClosed
+from paceline.comm.pair_line import PairLine
+from paceline.comm.ticket import Orders
+from paceline.comm.words import Word, said_by
 
 
 @final
@@ -23,30 +25,45 @@ class KeptCrew(Crew):
     def __init__(
         self,
         job: Job,
-        how: Mapping[str, Any],
+        orders: Orders,
         *,
+        shares_memory: bool,
+        site: str | None = None,
+        plan: dict[str, Any] | None = None,
         imports: Sequence[str] = (),
         sweep: Callable[[], None] = lambda: None,
     ) -> None:
-        """`how` is what else the keeper has to know, as plain values; `imports`, what it needs.
+        """`site` makes nodes as planned, and needs `imports`; without it all sit on this machine.
 
         `sweep` is called when a keeper had to be killed, to remove what it would have removed.
         """
-        self.is_seated = False
         self._sweep = sweep
         self._is_over = False
+        self._later: list[Line] = []
+        """Of seats that were started again."""
         self._zygote = job.zygote or Zygote()
         self._is_own = job.zygote is None
-        self._keepers_pid: int | None = None
-        self._sitting = {seat.name for seat in job.seats}
-        pairs = {seat.name: Line.pair() for seat in job.seats}
-        self.lines = {name: Line(mine) for name, (mine, _) in pairs.items()}
-        mine, keepers_end = Line.pair()
-        self._keepers_line = Line(mine)
+        self._roles = {seat.name: seat.role for seat in job.seats}
+        present = [seat for seat in job.seats if seat.name not in job.late]
+        pairs = {seat.name: PairLine.pair() for seat in present}
+        self.lines = {
+            seat.name: PairLine(pairs[seat.name][0], hears=said_by(seat.role)) for seat in present
+        }
+        mine, keepers_end = PairLine.pair()
+        self._line = line = PairLine(mine, hears=FROM_KEEPERS)
+        names = [seat.name for seat in present]
+        self._keeper = KeptNode(line, names, "its keeper process ended")
+        word = Keep(
+            orders=orders,
+            seats=[*job.seats],
+            shares_memory=shares_memory,
+            site=site,
+            plan=plan,
+            late=[*job.late],
+        )
         try:
             self._zygote.fork(keepers_end, [job.module, *job.imports, *imports])
-            table = {**_job_table(job), "nodes": [], **how}
-            self._keepers_line.hand_over("job", [end for _, end in pairs.values()], job=table)
+            line.hand_over(word, [end for _, end in pairs.values()])
         except BaseException as error:
             self.end()
             if isinstance(error, LineClosed):
@@ -57,91 +74,64 @@ class KeptCrew(Crew):
             for _, end in pairs.values():
                 end.close()
 
+    @property
+    def links(self) -> Sequence[LinkReport]:
+        return self._keeper.built.links
+
+    @property
+    def warnings(self) -> Sequence[str]:
+        return self._keeper.built.warnings
+
+    @property
+    def is_capped(self) -> bool:
+        return self._keeper.built.is_capped
+
+    @property
+    def is_seated(self) -> bool:
+        return self._keeper.is_seated
+
     def departures(self) -> list[Departure]:
-        left: list[Departure] = []
-        try:
-            while self._sitting and (message := self._keepers_line.receive(timeout_s=0)):
-                left += self._hear(message)
-        except LineClosed:
-            left += self._all_left("its keeper process ended")
-        return left
+        return self._keeper.departures()
 
     def dump_stack(self, seat: str) -> None:
-        with contextlib.suppress(LineClosed):  # then everyone is gone, which is noticed elsewhere
-            self._keepers_line.send("dump", seat=seat)
+        self._keeper.dump_stack(seat)
 
-    def _hear(self, message: Message) -> list[Departure]:
-        if message["kind"] == "kept":
-            self._keepers_pid = message["pid"]
-            return []
-        if message["kind"] == "built":
-            self.links = [LinkReport(**each) for each in message["links"]]
-            self.warnings = message["warnings"]
-            self.is_capped = message["is_capped"]
-            return []
-        if message["kind"] == "seated":
-            self.is_seated = True
-            return []
-        if message["kind"] == "cannot":
-            return self._all_left(f"its node could not be created: {message['reason']}")
-        self._sitting.discard(message["seat"])
-        return [Departure(message["seat"], message["reason"])]
+    def strike(self, word: Word) -> None:
+        self._keeper.ask(word)
 
-    def _all_left(self, reason: str) -> list[Departure]:
-        left = [Departure(name, reason) for name in sorted(self._sitting)]
-        self._sitting.clear()
-        return left
+    def restart(self, seat: str, incarnation: int) -> Line | None:
+        mine, its = PairLine.pair()
+        with its:
+            try:
+                self._line.hand_over(Again(seat=seat, incarnation=incarnation), [its])
+            except LineClosed:
+                mine.close()
+                return None
+        self._keeper.has_seated(seat, incarnation)
+        line = PairLine(mine, hears=said_by(self._roles[seat]))
+        self._later.append(line)
+        return line
 
     def end(self) -> None:
         if self._is_over:
             return
         self._is_over = True
         # The keeper reads end-of-file and ends the seats; should it hang, its own end ends them.
-        self._keepers_line.finish()
-        for line in self.lines.values():
+        self._keeper.line.finish()
+        for line in (*self.lines.values(), *self._later):
             line.close()
         self.departures()
-        if self._keepers_pid is None:  # torch is still being imported, and nobody waits for that
+        if self._keeper.pid is None:  # torch is still being imported, and nobody waits for that
             self._zygote.kill()
-        if not self._is_keeper_gone():
+        if not self._keeper.is_gone():
             self._kill_keeper()
-        self._keepers_line.close()
+        self._keeper.line.close()
         if self._is_own:
             self._zygote.close()
 
-    def _is_keeper_gone(self) -> bool:
-        """Wait for the keeper's end of its line to close, which nobody else holds."""
-        deadline_s = time.monotonic() + _PATIENCE_S
-        try:
-            while (left_s := deadline_s - time.monotonic()) > 0:
-                if message := self._keepers_line.receive(left_s):
-                    self._hear(message)
-        except LineClosed:
-            return True
-        return False
-
     def _kill_keeper(self) -> None:
-        if self._keepers_pid is not None:
+        if self._keeper.pid is not None:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self._keepers_pid, signal.SIGKILL)
-        self._is_keeper_gone()
+                os.kill(self._keeper.pid, signal.SIGKILL)
+        self._keeper.is_gone()
         self._sweep()
-
-
-def _job_table(job: Job) -> dict[str, object]:
-    seats = [
-        {
-            "role": seat.role,
-            "index": seat.index,
-            "node": seat.node,
-            "log": str(job.log_path(seat)),
-        }
-        for seat in job.seats
-    ]
-    return {
-        "run_dir": str(job.run_dir),
-        "run_key": job.run_key.hex(),
-        "entry": job.entry,
-        "threads": job.threads,
-        "seats": seats,
-    }

@@ -6,9 +6,16 @@ import sys
 import threading
 from typing import ClassVar, final
 
-from paceline.clusters.base import Berth, Cluster, Crew, Departure, Job, Seat, entry_function
-from paceline.comm.line import Line, SeatLine
+from paceline.clusters.base import Berth, Cluster, Crew, Departure, Job, entry_function
 from paceline.comm.memory import Boxes, MemoryChannel, boxes_for
+from paceline.comm.pair_line import PairLine
+from paceline.comm.seat_line import SeatLine
+from paceline.comm.ticket import Ticket
+from paceline.comm.words import FROM_DRIVER, Here, said_by
+from paceline.sinks.choice import sink_of
+from paceline.sinks.folder import FolderSink
+from paceline.store.runs import RunDir
+from paceline.system.linux import own_pid
 
 _PATIENCE_S = 5.0
 
@@ -38,15 +45,18 @@ class _InlineCrew(Crew):
         import torch
 
         self._entry = entry_function(job.entry)
+        orders = job.orders(medium="unix", encrypts=False)
         boxes = boxes_for([seat.name for seat in job.seats])
         self.lines = {}
         self._threads: dict[str, threading.Thread] = {}
         self._codes: dict[str, int] = {}
-        self._job = job
+        run = RunDir(job.run_dir)
+        self._logs = {seat.name: FolderSink(run, seat) for seat in job.seats}
         for seat in job.seats:
-            mine, its = Line.pair()
-            self.lines[seat.name] = Line(mine)
-            arguments = (job, seat, SeatLine(Line(its)), boxes)
+            mine, its = PairLine.pair()
+            self.lines[seat.name] = PairLine(mine, hears=said_by(seat.role))
+            line = SeatLine(PairLine(its, hears=FROM_DRIVER))
+            arguments = (job, Ticket(orders=orders, seat=seat), line, boxes)
             self._threads[seat.name] = threading.Thread(
                 target=self._sit, args=arguments, name=seat.name, daemon=True
             )
@@ -56,15 +66,19 @@ class _InlineCrew(Crew):
         for thread in self._threads.values():
             thread.start()
 
-    def _sit(self, job: Job, seat: Seat, line: SeatLine, boxes: Boxes) -> None:
+    def _sit(self, job: Job, ticket: Ticket, line: SeatLine, boxes: Boxes) -> None:
+        seat = ticket.seat
+        line.send(Here(pid=own_pid()))
+        sink = sink_of(ticket, line)
         berth = Berth(
-            seat=seat,
-            run_dir=job.run_dir,
+            ticket=ticket,
             line=line,
+            sink=sink,
             open_channel=lambda: MemoryChannel(seat.name, boxes, line),
             spec=job.spec,
         )
         self._codes[seat.name] = self._entry(berth)
+        sink.close()
         line.close()
 
     def dump_stack(self, seat: str) -> None:
@@ -76,8 +90,7 @@ class _InlineCrew(Crew):
             code = frame.f_code
             lines.append(f'  File "{code.co_filename}", line {frame.f_lineno} in {code.co_name}')
             frame = frame.f_back
-        with (self._job.run_dir / "logs" / f"{seat}.log").open("a") as log:
-            log.write("\n".join(lines) + "\n")
+        self._logs[seat].append("log", ("\n".join(lines) + "\n").encode())
 
     def departures(self) -> list[Departure]:
         gone = [name for name, thread in self._threads.items() if not thread.is_alive()]
@@ -95,4 +108,6 @@ class _InlineCrew(Crew):
             line.close()
         for thread in self._threads.values():
             thread.join(_PATIENCE_S)
+        for log in self._logs.values():
+            log.close()
         torch.set_num_threads(self._threads_before)

@@ -9,152 +9,198 @@ seat's stray children, are the kernel's business.
 from __future__ import annotations
 
 import contextlib
-import faulthandler
 import os
-import selectors
 import signal
 import socket
 import sys
 import threading
-import time
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
-from functools import partial
+import traceback
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Final, final
 
-from paceline import linux
-from paceline.clusters.base import Berth, Seat, entry_function
-from paceline.clusters.emulated.site import Site
-from paceline.comm.credentials import Credentials, Password, make_password
-from paceline.comm.introductions import Introductions
-from paceline.comm.line import Line, LineClosed, Message, SeatLine
-from paceline.comm.mailbox import Mailbox, keep_only, make_mailboxes
-from paceline.comm.shared import Holdings, Host, close_holdings, make_holdings
+from paceline.clusters.luggage import Unpacked, Unwelcome
+from paceline.clusters.minding import DUMP, Minder, end_all, wake_on_child
+from paceline.clusters.printed import print_to_file
+from paceline.clusters.seat_lines import InheritedLines, InvitedLines, SeatLines
+from paceline.clusters.site import Site, Surroundings, at_interface, reached_at, site_of
+from paceline.clusters.sitting import sit
+from paceline.comm.host_memory import Holdings, close_holdings, make_holdings
+from paceline.comm.invitation import Invitation
+from paceline.comm.keeper_words import (
+    TO_KEEPERS,
+    Again,
+    Built,
+    Cannot,
+    Carry,
+    Cut,
+    Keep,
+    Kept,
+    Seated,
+)
+from paceline.comm.line import Line, LineClosed
+from paceline.comm.pair_line import PairLine
+from paceline.comm.roster import Seat
+from paceline.comm.tcp_line import TcpLine
+from paceline.comm.ticket import Ticket
+from paceline.store.runs import RunDir
+from paceline.system import linux
+from paceline.system.interfaces import faster_than
 
-Table = dict[str, Any]
-
-# Has a seat write its stack to its log. Not one of those that libraries or users like to take.
-_DUMP: Final = signal.SIGRTMAX - 3
-# How long a seat may be stopped, and how often that is looked at while one is.
-_MOST_STOPPED_S: Final = 3.0
+# How often it is looked whether the driver is gone while nodes are made.
 _LOOK_S: Final = 0.2
-# How many files a seat may have open: strangers who connect take some until they are turned away.
-_FILES: Final = 8192
+# How long the driver has to say what to do, once it was called.
+_PATIENCE_S: Final = 60.0
 
 
 @final
 @dataclass(frozen=True)
 class _Stock:
-    """What is made before the seats are forked, and which they inherit."""
+    """What is there before the seats are forked, and which they inherit."""
 
+    lines: SeatLines
     holdings: Mapping[str, Holdings] | None
-    mailboxes: Mapping[str, Mailbox]
-    password: bytes
-    introductions: Introductions | None
-    """How seats learn each other's keys, where messages are encrypted."""
     site: Site | None
+    node: Surroundings
+    """Where the keeper itself is."""
 
-    @staticmethod
-    def of(job: Table, site: Site | None) -> _Stock:
-        names = [_name_of(table) for table in job["seats"]]
-        transport = job["transport"]
-        if site is not None:
-            boxes = {_name_of(table): site.mailbox(table["node"]) for table in job["seats"]}
-        else:
-            boxes = make_mailboxes(names, "tcp" if transport == "zmq-tcp" else "unix")
-        return _Stock(
-            make_holdings(names) if transport == "shared" or site is not None else None,
-            boxes,
-            make_password(),
-            Introductions(names) if job["encrypt"] else None,
-            site,
-        )
-
-    def credentials_of(self, seat: str, line: SeatLine) -> Callable[[], Credentials]:
-        """What a seat shows to others, as soon as it knows them. Called in the seat."""
-        if self.introductions is None:
-            return partial(Password, seat, self.password)
-        return self.introductions.introduce(seat, line)
-
-    def keep_of(self, node: str, job: Table) -> Mapping[str, Holdings] | None:
+    def holdings_of(self, names: Sequence[str]) -> Mapping[str, Holdings] | None:
         """Keep what the seats of a node share, and close the rest: nodes share no memory."""
         if self.holdings is None:
             return None
-        names = {_name_of(table) for table in job["seats"] if table["node"] == node}
-        close_holdings({name: self.holdings[name] for name in self.holdings.keys() - names})
+        others = self.holdings.keys() - set(names)
+        close_holdings({name: self.holdings[name] for name in others})
         return {name: self.holdings[name] for name in names}
 
-    def close(self) -> None:
+    def let_go(self) -> _Stock:
+        """Let go of what only the first to sit inherit; gives what later ones find."""
+        self.lines.close()
         close_holdings(self.holdings)
-        keep_only("", self.mailboxes)
+        return replace(self, lines=InheritedLines({}), holdings=None)
+
+    def cut(self, word: Cut) -> None:
         if self.site is not None:
-            self.site.network.close()
+            self.site.cut(word.node, is_down=word.is_down)
 
 
-def _name_of(table: Table) -> str:
-    return f"{table['role']}{table['index']}"
-
-
-def keep(line: Line) -> None:
+def keep(line: PairLine) -> None:
     """Keep one run, as the driver says on the line, from its start to its end."""
+    with contextlib.suppress(LineClosed):  # the driver was stopped before it could say so
+        line.send(Kept(os.getpid()))
+        word, descriptors = line.take_over()
+        assert isinstance(word, Keep)
+        names = [seat.name for seat in word.seats]
+        ends = dict(
+            zip([each for each in names if each not in word.late], descriptors, strict=True)
+        )
+        _keep(line, word, InheritedLines(ends), Surroundings())
+
+
+def keep_invited(invitation: Invitation) -> None:
+    """Keep the seats of one run on this node, as the driver says when it is called."""
+    from paceline.comm.dialing import dial  # TLS, which only nodes of other machines need
+
+    with contextlib.suppress(LineClosed):
+        line = dial(invitation, TO_KEEPERS, looks_after=False)
+        off = line.offset
+        line.send(Kept(os.getpid(), off.seconds, off.uncertainty_s))
+        luggage = Unpacked()
+        try:
+            job = _unpacked(line, luggage)
+            if job is not None:
+                assert job.invitations is not None
+                node = _surroundings(line, job)
+                _keep(line, job, InvitedLines(job.invitations), node, luggage)
+        except (Unwelcome, OSError) as error:
+            line.send(Cannot(f"on host {socket.gethostname()}: {error}"))
+        finally:
+            luggage.remove()
+
+
+def _surroundings(line: TcpLine, job: Keep) -> Surroundings:
+    """Find the address and the interface to use on this node; tell of an interface that is faster.
+
+    Unless one was chosen, they are those that lead to the driver.
+    """
+    leading = line.own_address()
+    if job.interface is not None:
+        return at_interface(job.interface, leading)
+    found = reached_at(leading)
+    if faster := faster_than(found.interface):
+        advice = "cluster.interface chooses another"
+        warning = f"{job.label}: {faster}, which leads to the driver; {advice}"
+        line.send(Built(links=[], warnings=[warning], is_capped=True))
+    return found
+
+
+def _unpacked(line: Line, luggage: Unpacked) -> Keep | None:
+    """Take the user's files that come first, and lay them out; None if no word follows."""
+    while isinstance(word := line.receive(_PATIENCE_S), Carry):
+        luggage.take(word)
+    if not isinstance(word, Keep):
+        return None
+    luggage.lay_out()
+    return word
+
+
+def _keep(
+    line: Line,
+    job: Keep,
+    lines: SeatLines,
+    node: Surroundings,
+    luggage: Unpacked | None = None,
+) -> None:
     linux.name_process("pace-keeper")
-    job = _job(line)
-    if job is None:
-        return
-    os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), str(job["threads"]))
-    site = Site(job["nodes"], job["mark"]) if job["nodes"] else None
-    _become_init(job, site)
-    if site is not None and not _build(site, job, line):
-        _remove_caps(site)
+    threads = str(job.orders.threads)
+    os.environ |= dict.fromkeys(("OMP_NUM_THREADS", "MKL_NUM_THREADS"), threads)
+    site = None if job.site is None else site_of(job.site, job.plan or {})
+    _become_init(lines, site, luggage)
+    if site is not None and not _build(site, line):
+        _remove(site)
         return
     assert threading.active_count() == 1, "a thread does not survive a fork"
     linux.keep_freed_memory()
-    wakeup = _wake_on_child()
-    signal.signal(_DUMP, signal.SIG_IGN)  # until a seat can answer it
-    names = [_name_of(table) for table in job["seats"]]
-    stock = _Stock.of(job, site)
-    pids = [_fork(job, table, line, stock) for table in job["seats"]]
-    sitting = dict(zip(pids, names, strict=True))
-    _close_lines(job)
-    if stock.introductions is not None:
-        stock.introductions.lead()
-    stock.close()
+    wakeup = wake_on_child()
+    signal.signal(DUMP, signal.SIG_IGN)  # until a seat can answer it
+    names = [seat.name for seat in job.seats]
+    stock = _Stock(lines, make_holdings(names) if job.shares_memory else None, site, node)
+    seats = {seat.name: seat for seat in job.seats}
+
+    def begin(word: Again, end: int) -> int:
+        found = replace(later, lines=InheritedLines({word.seat: end}))
+        try:
+            return _fork(job, seats[word.seat], line, found, word.incarnation)
+        finally:
+            found.lines.close()
+
+    minder = Minder(line, begin=begin, cut=stock.cut, most_stopped_s=job.orders.detect_s)
+    for seat in job.seats:
+        if seat.name not in job.late:
+            minder.add(_fork(job, seat, line, stock), seat.name)
+    later = stock.let_go()
     with contextlib.suppress(LineClosed):
-        line.send("seated")
-        _watch(line, wakeup, sitting)
-    _end(list(sitting))
+        line.send(Seated())
+        minder.mind(wakeup)
+    end_all(minder.pids)
     if site is not None:
-        _remove_caps(site)
+        _remove(site)
 
 
-def _job(line: Line) -> Table | None:
-    """Hear what to do; None if the driver was stopped before it could say so."""
-    try:
-        line.send("kept", pid=os.getpid())
-        message, descriptors = line.take_over()
-    except LineClosed:
-        return None
-    job: Table = message["job"]
-    for table, descriptor in zip(job["seats"], descriptors, strict=True):
-        table["line"] = descriptor
-    return job
-
-
-def _build(site: Site, job: Table, line: Line) -> bool:
+def _build(site: Site, line: Line) -> bool:
     """Make the nodes, and tell the driver what they are like; False if there is no going on.
 
     The driver may have been stopped meanwhile. Then nobody wants to hear anything of it.
     """
     try:
         with _ends_with(line):  # slow links take minutes to measure
-            built = site.build(job["dilation"])
-        line.send("built", **built)
+            built = site.build()
+        line.send(built)
     except LineClosed:
         return False
     except Exception as error:  # noqa: BLE001 - pyroute2 has errors of its own
         with contextlib.suppress(LineClosed):
-            line.send("cannot", reason=str(error) or type(error).__name__)
+            line.send(Cannot(str(error) or type(error).__name__))
         return False
     return True
 
@@ -175,13 +221,13 @@ def _ends_with(line: Line) -> Iterator[None]:
         signal.signal(signal.SIGALRM, signal.SIG_DFL)
 
 
-def _remove_caps(site: Site) -> None:
-    """Remove the nodes' cgroups, unless the process outside of our PID namespace does."""
+def _remove(site: Site) -> None:
+    """Remove what nodes leave, unless the process outside of our PID namespace does."""
     if os.getpid() != 1:
-        site.caps.remove()
+        site.remove()
 
 
-def _become_init(job: Table, site: Site | None) -> None:
+def _become_init(lines: SeatLines, site: Site | None, luggage: Unpacked | None) -> None:
     """Continue as the first process of a PID namespace, where that is allowed."""
     try:
         linux.unshare(linux.CLONE_NEWPID)
@@ -190,110 +236,17 @@ def _become_init(job: Table, site: Site | None) -> None:
         return
     child = os.fork()
     if child:
-        _close_lines(job)
+        lines.close()
         _, status = os.waitpid(child, 0)
         if site is not None:
-            site.caps.remove()  # the kernel has ended everyone inside
+            site.remove()  # the kernel has ended everyone inside
+        if luggage is not None:
+            luggage.remove()
         os._exit(os.waitstatus_to_exitcode(status) & 0xFF)
     linux.die_with_parent()
 
 
-def _close_lines(job: Table) -> None:
-    """Only a seat itself may hold its line, or its end would go unnoticed."""
-    for table in job["seats"]:
-        os.close(table["line"])
-
-
-def _wake_on_child() -> socket.socket:
-    """Make a socket that becomes readable when a child has ended."""
-    reader, writer = socket.socketpair()
-    writer.setblocking(False)
-    reader.setblocking(False)
-    signal.signal(signal.SIGCHLD, lambda *_: None)
-    signal.set_wakeup_fd(writer.fileno(), warn_on_full_buffer=False)
-    writer.detach()
-    return reader
-
-
-def _watch(line: Line, wakeup: socket.socket, sitting: dict[int, str]) -> None:
-    """Tell the driver of each seat that ends, until it is gone; dump stacks where it asks."""
-    with selectors.DefaultSelector() as selector:
-        selector.register(line, selectors.EVENT_READ)
-        selector.register(wakeup, selectors.EVENT_READ)
-        stopped: dict[int, float] = {}
-        while True:
-            _reap(line, sitting, stopped)
-            _end_stopped(line, sitting, stopped)
-            for key, _ in selector.select(_LOOK_S if stopped else None):
-                if key.fileobj is wakeup:
-                    wakeup.recv(4096)
-                else:
-                    _ask_for_stack(line.receive(timeout_s=0), sitting)
-
-
-def _ask_for_stack(message: Message | None, sitting: dict[int, str]) -> None:
-    for pid, name in sitting.items():
-        if message is not None and message.get("seat") == name:
-            os.kill(pid, _DUMP)
-
-
-def _reap(line: Line, sitting: dict[int, str], stopped: dict[int, float]) -> None:
-    """Tell of seats that have ended; note which have been stopped, and which go on."""
-    while True:
-        try:
-            pid, status = os.waitpid(-1, os.WNOHANG | os.WUNTRACED | os.WCONTINUED)
-        except ChildProcessError:
-            return
-        if pid == 0:
-            return
-        if os.WIFSTOPPED(status):
-            stopped[pid] = time.monotonic()
-            continue
-        stopped.pop(pid, None)
-        if pid in sitting and not os.WIFCONTINUED(status):
-            line.send("left", seat=sitting.pop(pid), reason=_reason(status))
-
-
-def _end_stopped(line: Line, sitting: dict[int, str], stopped: dict[int, float]) -> None:
-    """A seat that stays stopped is as good as dead: the others wait for it."""
-    for pid, since_s in list(stopped.items()):
-        if time.monotonic() - since_s < _MOST_STOPPED_S:
-            continue
-        del stopped[pid]
-        if pid in sitting:
-            os.kill(pid, signal.SIGKILL)
-            reason = f"stopped (SIGSTOP) for more than {_MOST_STOPPED_S:g} s"
-            line.send("left", seat=sitting.pop(pid), reason=reason)
-
-
-def _reason(status: int) -> str:
-    code = os.waitstatus_to_exitcode(status)
-    if code < 0:
-        return f"killed by signal {-code} ({signal.Signals(-code).name})"
-    return f"exit code {code}" if code else ""
-
-
-def _end(pids: list[int]) -> None:
-    """Kill the seats and their strays."""
-    if os.getpid() == 1:
-        return  # when init of a PID namespace ends, the kernel kills everyone in it
-    for pid in {*pids, *_children()}:
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-    # Orphans of those just killed are handed to us, and are next.
-    with contextlib.suppress(ChildProcessError):
-        while True:
-            os.waitpid(-1, 0)
-            for stray in _children():
-                os.kill(stray, signal.SIGKILL)
-
-
-def _children() -> list[int]:
-    text = Path(f"/proc/self/task/{linux.own_pid()}/children").read_text()
-    return [int(pid) for pid in text.split()]
-
-
-def _fork(job: Table, table: Table, line: Line, stock: _Stock) -> int:
+def _fork(job: Keep, seat: Seat, line: Line, stock: _Stock, incarnation: int = 0) -> int:
     """Fork one seat; returns its pid."""
     pid = os.fork()
     if pid:
@@ -301,12 +254,14 @@ def _fork(job: Table, table: Table, line: Line, stock: _Stock) -> int:
     code = 1
     try:
         linux.die_with_parent()
-        linux.name_process(f"pace-{_name_of(table)}")
-        line.close()
+        linux.name_process(f"pace-{seat.name}")
+        line.forsake()
         signal.set_wakeup_fd(-1)
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-        _write_to_log(table["log"])
-        code = _sit(job, table, stock)
+        _write_to_log(job, seat)
+        code = _sit(job, seat, stock, incarnation)
+    except BaseException:  # noqa: BLE001 - it has no line to say so: its log is all there is
+        traceback.print_exc()
     finally:
         with contextlib.suppress(OSError):
             sys.stdout.flush()
@@ -314,59 +269,24 @@ def _fork(job: Table, table: Table, line: Line, stock: _Stock) -> int:
         os._exit(code)
 
 
-def _write_to_log(path: str) -> None:
-    log = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-    os.dup2(log, 1)
-    os.dup2(log, 2)
-    os.close(log)
-    sys.stdout.reconfigure(line_buffering=True)  # type: ignore[union-attr]
-    faulthandler.enable()
-    faulthandler.register(_DUMP)
+def _write_to_log(job: Keep, seat: Seat) -> None:
+    """Print into the log, for seats that see the run's folder; others send what they print."""
+    if job.orders.folder is not None:
+        print_to_file(RunDir(Path(job.orders.folder)).seat_log(seat.name))
 
 
-def _sit(job: Table, table: Table, stock: _Stock) -> int:
-    """Be the seat: learn who we are, then do what the job says."""
-    import torch
-
-    for other in job["seats"]:
-        if other is not table:
-            os.close(other["line"])
-    torch.set_num_threads(job["threads"])
-    linux.allow_files(_FILES)
-    meter, address, interface = None, "127.0.0.1", "lo"
-    if stock.site is not None:
-        address = stock.site.address(table["node"])
-        meter = stock.site.enter(table["node"])
-        interface = stock.site.interface
-    os.environ["GLOO_SOCKET_IFNAME"] = interface  # or it listens where the host's name leads
-    seat = Seat(table["role"], table["index"], table["node"])
-    line = SeatLine(Line(socket.socket(fileno=table["line"])))
-    credentials = stock.credentials_of(seat.name, line)
-    holdings, mailboxes = stock.keep_of(table["node"], job), stock.mailboxes
-    keep_only(seat.name, mailboxes)
-    addresses = {name: each.address for name, each in mailboxes.items()}
-
-    def open_channel() -> Any:
-        from paceline.comm.zmq import ZmqChannel
-
-        return ZmqChannel(
-            seat.name,
-            addresses,
-            bytes.fromhex(job["run_key"]),
-            line,
-            credentials=credentials(),
-            listener=mailboxes[seat.name].listener.detach(),
-            # A worker that rests reads nothing: a server that waited for it would answer nobody.
-            waits_for_room=seat.role != "server",
-        )
-
-    berth = Berth(
+def _sit(job: Keep, seat: Seat, stock: _Stock, incarnation: int) -> int:
+    """Be the seat, on its node."""
+    found = stock.node if stock.site is None else stock.site.enter(seat.node)
+    line = stock.lines.take(seat.name)
+    names = [each.name for each in job.seats if each.node == seat.node]
+    ticket = Ticket(
+        orders=job.orders,
         seat=seat,
-        run_dir=Path(job["run_dir"]),
-        line=line,
-        open_channel=open_channel,
-        host=None if holdings is None else Host(seat.name, holdings, line),
-        address=address,
-        meter=meter,
+        incarnation=incarnation,
+        address=found.address,
+        port=job.ports.get(seat.name, 0),
+        interface=found.interface,
+        label=job.label,
     )
-    return entry_function(job["entry"])(berth)
+    return sit(ticket, line, holdings=stock.holdings_of(names), meter=found.meter)

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal, final
 
 from paceline.clusters.base import Cluster, Crew, Job
 from paceline.clusters.crew import KeptCrew
+from paceline.clusters.zygote import Zygote
+from paceline.comm.ticket import Medium
 from paceline.errors import Problem
 
 
@@ -34,5 +36,13 @@ class Local(Cluster):
             reason = "shared memory sends no messages to encrypt"
             yield Problem("cluster.transport", self.transport, reason, ("zmq", "zmq-tcp"))
 
+    def cannot_strike(self, kind: str) -> str | None:
+        return "all nodes are this machine: there is no link to cut" if kind == "cut" else None
+
+    def warm_up(self, zygote: Zygote, imports: Sequence[str]) -> None:
+        zygote.warm(imports)
+
     def start(self, job: Job) -> Crew:
-        return KeptCrew(job, {"transport": self.transport, "encrypt": self.encrypt})
+        medium: Medium = "tcp" if self.transport == "zmq-tcp" else "unix"
+        orders = job.orders(medium=medium, encrypts=self.encrypt)
+        return KeptCrew(job, orders, shares_memory=self.transport == "shared")

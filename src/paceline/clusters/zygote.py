@@ -11,14 +11,27 @@ import os
 import socket
 import subprocess
 from collections.abc import Mapping, Sequence
-from typing import Final, Self, final
+from typing import Final, Protocol, Self, TypeVar, final
 
-from paceline import address_space
 from paceline.clusters.base import SEAT_VARIABLE
-from paceline.comm.line import Line, LineClosed
-from paceline.interpreter import own_command, safe_path
+from paceline.comm.keeper_words import Fork, Warm
+from paceline.comm.line import LineClosed
+from paceline.comm.pair_line import PairLine
+from paceline.comm.words import NOTHING
+from paceline.system import address_space
+from paceline.system.interpreter import own_command, safe_path
 
 _PATIENCE_S: Final = 5.0
+
+
+class Closable(Protocol):
+    """What runs that follow each other share, such as agents on other machines."""
+
+    def close(self) -> None:
+        """Let go of it. Idempotent."""
+
+
+_Shared = TypeVar("_Shared", bound=Closable)
 
 
 @final
@@ -30,9 +43,24 @@ class Zygote:
 
     def __init__(self) -> None:
         self._process: subprocess.Popen[bytes] | None = None
-        self._line: Line | None = None
+        self._line: PairLine | None = None
         self._environment: Mapping[str, str] = {}
         self._folder: str | None = None
+        self._has_forked = False
+        self._shared: dict[type[Closable], Closable] = {}
+
+    def shared(self, kind: type[_Shared]) -> _Shared:
+        """Give the one of its kind that all runs of this zygote share; it is closed with it."""
+        if kind not in self._shared:
+            self._shared[kind] = kind()
+        found = self._shared[kind]
+        assert isinstance(found, kind)
+        return found
+
+    def warm(self, imports: Sequence[str]) -> None:
+        """Begin to import what keepers will need; does not wait, and whoever forks sees errors."""
+        with contextlib.suppress(LineClosed, OSError):
+            self._running().send(Warm(imports=[*imports], path=safe_path()))
 
     def fork(self, end: socket.socket, imports: Sequence[str]) -> None:
         """Have a keeper forked that holds one end of a line; the caller closes its own copy.
@@ -42,14 +70,24 @@ class Zygote:
         try:
             self._fork(end, imports)
         except LineClosed:  # it died this moment
-            self.close()
+            self._stop()
             self._fork(end, imports)
 
     def close(self) -> None:
-        """Have its process end, when the last keeper has. Idempotent."""
+        """Have its process end, when the last keeper has, and all that is shared. Idempotent."""
+        try:
+            self._stop()
+        finally:
+            for each in self._shared.values():
+                each.close()
+            self._shared.clear()
+
+    def _stop(self) -> None:
         if self._line is not None:
             self._line.close()
         if self._process is not None:
+            if not self._has_forked:  # it may still import, for nobody
+                self._process.kill()
             try:
                 self._process.wait(_PATIENCE_S)
             except subprocess.TimeoutExpired:
@@ -61,7 +99,7 @@ class Zygote:
         """End its process at once, whatever it is doing; keepers go on."""
         if self._process is not None:
             self._process.kill()
-        self.close()
+        self._stop()
 
     def __enter__(self) -> Self:
         return self
@@ -69,25 +107,30 @@ class Zygote:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _fork(self, end: socket.socket, imports: Sequence[str]) -> None:
+    def _running(self) -> PairLine:
+        """Give the line to its process, which is started where there is none."""
         if self._line is None or self._process is None or self._process.poll() is not None:
-            self.close()
+            self._stop()
             self._start()
             assert self._line is not None
-        folder = _folder()
-        self._line.hand_over(
-            "fork",
-            [end],
+        return self._line
+
+    def _fork(self, end: socket.socket, imports: Sequence[str]) -> None:
+        line, folder = self._running(), _folder()
+        word = Fork(
             imports=[*imports],
             path=safe_path(),
             environment=_changes(self._environment, _quiet_environment()),
             folder=None if folder == self._folder else folder,
         )
+        line.hand_over(word, [end])
+        self._has_forked = True
 
     def _start(self) -> None:
         address_space.check()
-        mine, other = Line.pair()
-        self._line = Line(mine)
+        self._has_forked = False
+        mine, other = PairLine.pair()
+        self._line = PairLine(mine, hears=NOTHING)
         self._environment, self._folder = _quiet_environment(), _folder()
         with other:
             self._process = subprocess.Popen(

@@ -11,21 +11,26 @@ import socket
 import sys
 import threading
 
-from paceline import linux
 from paceline.clusters.keeper import keep
-from paceline.comm.line import Line, LineClosed, Message
+from paceline.comm.keeper_words import TO_KEEPERS, TO_ZYGOTES, Fork, Warm
+from paceline.comm.line import LineClosed
+from paceline.comm.pair_line import PairLine
+from paceline.system import linux
 
 
 def main() -> None:
     """Run as `python -m paceline.clusters.zygote_process FD`."""
     linux.name_process("pace-zygote")
-    line = Line(socket.socket(fileno=int(sys.argv[1])))
+    line = PairLine(socket.socket(fileno=int(sys.argv[1])), hears=TO_ZYGOTES)
     with contextlib.suppress(LineClosed):  # the driver is gone: keepers see it for themselves
         signal.signal(signal.SIGCHLD, _reap)
         while True:
-            message, (end,) = line.take_over()
-            _import_for(message)
-            _fork(end, message, line)
+            word, ends = line.take_over()
+            assert isinstance(word, (Warm, Fork))
+            _import_for(word)
+            if isinstance(word, Fork):
+                (end,) = ends
+                _fork(end, word, line)
     with contextlib.suppress(ChildProcessError):
         while True:
             os.waitpid(-1, 0)  # or what keepers have used would be counted to nobody
@@ -37,10 +42,10 @@ def _reap(*_: object) -> None:
             pass
 
 
-def _import_for(message: Message) -> None:
+def _import_for(word: Warm | Fork) -> None:
     """Import what a keeper will need, once for all that are to come."""
-    sys.path[:] = message["path"]
-    missing = [name for name in message["imports"] if name not in sys.modules]
+    sys.path[:] = word.path
+    missing = [name for name in word.imports if name not in sys.modules]
     for name in missing:
         with contextlib.suppress(ImportError):  # a seat will say so
             importlib.import_module(name)
@@ -50,7 +55,7 @@ def _import_for(message: Message) -> None:
         gc.freeze()  # the collector then leaves the shared pages of the forks alone
 
 
-def _fork(end: int, surroundings: Message, line: Line) -> None:
+def _fork(end: int, surroundings: Fork, line: PairLine) -> None:
     if os.fork():
         os.close(end)
         return
@@ -59,7 +64,7 @@ def _fork(end: int, surroundings: Message, line: Line) -> None:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         line.close()
         _adopt(surroundings)
-        keep(Line(socket.socket(fileno=end)))
+        keep(PairLine(socket.socket(fileno=end), hears=TO_KEEPERS))
         code = 0
     except BaseException:  # noqa: BLE001 - or it would go on as a second zygote
         sys.excepthook(*sys.exc_info())
@@ -68,11 +73,11 @@ def _fork(end: int, surroundings: Message, line: Line) -> None:
         os._exit(code)
 
 
-def _adopt(surroundings: Message) -> None:
+def _adopt(surroundings: Fork) -> None:
     """Be as a process that was started now: not all of the zygote is for every run."""
-    if surroundings["folder"] is not None:
-        os.chdir(surroundings["folder"])
-    for name, value in surroundings["environment"].items():
+    if surroundings.folder is not None:
+        os.chdir(surroundings.folder)
+    for name, value in surroundings.environment.items():
         if value is None:
             os.environ.pop(name, None)
         else:

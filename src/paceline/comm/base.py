@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TYPE_CHECKING, final
@@ -13,11 +13,16 @@ if TYPE_CHECKING:
     import torch
     from torch import Tensor
 
+    from paceline.comm.roster import Roster
     from paceline.errors import PeerLost
 
 
 class Finished(Exception):
     """Raised in a server that waits for a message when the run is over."""
+
+
+class Regrouped(Exception):
+    """Raised where an all-reduce waits, when its members are no longer those it was formed of."""
 
 
 @final
@@ -77,6 +82,8 @@ class Channel(ABC):
     def __init__(self) -> None:
         self.sent_to: Counter[str] = Counter()
         """Bytes of values sent so far, by seat."""
+        self.notice: Callable[[Roster], None] = ignore
+        """Told of newer rosters while somebody waits; what it raises ends the wait."""
 
     @property
     def rejected(self) -> int:
@@ -106,6 +113,31 @@ class Channel(ABC):
     def receive(self) -> Message:
         """Wait for the next message. Raises `Finished` in a server when the run is over."""
 
+    def offer(self, to: str, values: Tensor, tag: int = 0) -> bool:
+        """Send a tensor unless more than a few wait for that seat; returns whether it was sent.
+
+        So a sender can still choose what goes first.
+        """
+        self.send(to, values, tag)
+        return True
+
+    def listen(self, blocked: Collection[str] = ()) -> Message | None:
+        """Wait for a message, for room to one of the seats that had none, or for `wake`."""
+        del blocked
+        return self.receive()
+
+    def wake(self) -> None:
+        """Have `listen`, now or when it is called next, return; any thread may call this."""
+        raise NotImplementedError(f"{type(self).__name__} cannot be woken")
+
+    def follow(self, roster: Roster) -> None:
+        """Reach seats where a roster says they are, if it is newer than what is known.
+
+        While somebody waits, a channel hears of rosters by itself. Who is about to send to the
+        seats of one has it followed first: what is sent to where a seat was before is lost.
+        """
+        del roster
+
     def lost(self) -> PeerLost | None:
         """Say which correspondent was there and is no more, for whoever waits in another way."""
         return None
@@ -113,6 +145,11 @@ class Channel(ABC):
     @abstractmethod
     def close(self) -> None:
         """Let go of the transport's resources; what was sent still arrives."""
+
+
+def ignore(roster: Roster) -> None:
+    """Let members come and go."""
+    del roster
 
 
 def bytes_of(values: Tensor) -> memoryview:

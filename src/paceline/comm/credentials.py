@@ -7,6 +7,7 @@ and tells others the public half only.
 
 from __future__ import annotations
 
+import dataclasses
 import hmac
 import secrets
 from abc import ABC, abstractmethod
@@ -16,6 +17,8 @@ from typing import TYPE_CHECKING, ClassVar, Final, final
 
 if TYPE_CHECKING:
     import zmq
+
+    from paceline.comm.roster import Roster
 
 _DOMAIN: Final = b"paceline"
 
@@ -43,6 +46,10 @@ class Credentials(ABC):
         """Have a socket show them to the seat that it will be connected to."""
 
     @abstractmethod
+    def following(self, roster: Roster) -> Credentials:
+        """Give this seat's credentials among the seats of a newer roster."""
+
+    @abstractmethod
     def name_of(self, mechanism: bytes, shown: Sequence[bytes]) -> bytes | None:
         """Name the seat that showed these credentials; None: it is a stranger."""
 
@@ -66,6 +73,10 @@ class Password(Credentials):
         connecting.plain_username = self.name.encode()
         connecting.plain_password = self.word
 
+    def following(self, roster: Roster) -> Credentials:
+        del roster
+        return self
+
     def name_of(self, mechanism: bytes, shown: Sequence[bytes]) -> bytes | None:
         if mechanism != b"PLAIN" or len(shown) != 2:
             return None
@@ -73,9 +84,14 @@ class Password(Credentials):
         return name if hmac.compare_digest(word, self.word) else None
 
 
-def make_password() -> bytes:
+def make_password() -> str:
     """Make one that nobody guesses."""
-    return secrets.token_hex(32).encode()
+    return secrets.token_hex(32)
+
+
+def keys_of(roster: Roster) -> dict[str, bytes]:
+    """The public key of each seat that has one."""
+    return {name: key.encode() for name, key in roster.keys.items()}
 
 
 @final
@@ -97,6 +113,9 @@ class Keys(Credentials):
     def show(self, connecting: zmq.Socket[bytes], to: str) -> None:
         connecting.curve_serverkey = self.seats[to]
         self._wear(connecting)
+
+    def following(self, roster: Roster) -> Credentials:
+        return dataclasses.replace(self, seats=keys_of(roster))
 
     def _wear(self, made: zmq.Socket[bytes]) -> None:
         made.curve_publickey = self.public

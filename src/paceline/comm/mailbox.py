@@ -1,18 +1,17 @@
-"""Where the seats of one host receive messages: sockets that listen before any seat is there.
+"""Where a seat receives messages: a socket that listens before anybody is told of it.
 
-They are made by whoever forks the seats, so every seat knows the address of every other, nothing
-is raced for, and what is sent to a seat that has not begun yet waits for it. A Unix socket gets a
-name that is in no file system, a TCP socket a free port of the loopback device.
+A seat makes its own, first of all, and tells the driver where it is; what is sent to a seat that
+does not read yet waits for it. A Unix socket gets a name that is in no file system, a TCP socket
+a free port: nothing is raced for.
 """
 
 from __future__ import annotations
 
 import socket
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Final, Literal, final
+from typing import Final, final
 
-Medium = Literal["unix", "tcp"]
+from paceline.comm.ticket import Medium
 
 _WAITING_CONNECTIONS: Final = 128
 
@@ -26,20 +25,9 @@ class Mailbox:
     listener: socket.socket
 
 
-def make_mailboxes(names: Iterable[str], medium: Medium) -> dict[str, Mailbox]:
-    """Make one for each seat."""
-    makers = {"unix": _unix_mailbox, "tcp": tcp_mailbox}
-    return {name: makers[medium]() for name in names}
-
-
-def keep_only(name: str, mailboxes: Mapping[str, Mailbox]) -> None:
-    """Close all but one: a seat's mailbox is to vanish with the seat, not with its last relative.
-
-    With a name that nobody has, all are closed.
-    """
-    for each, mailbox in mailboxes.items():
-        if each != name:
-            mailbox.listener.close()
+def make_mailbox(medium: Medium, host: str, port: int = 0) -> Mailbox:
+    """Make one; over TCP it listens at an address of this host, and no other."""
+    return tcp_mailbox(host, port) if medium == "tcp" else _unix_mailbox()
 
 
 def _unix_mailbox() -> Mailbox:
@@ -50,7 +38,10 @@ def _unix_mailbox() -> Mailbox:
     return Mailbox(f"ipc://@{name[1:].decode()}", listener)
 
 
-def tcp_mailbox(host: str = "127.0.0.1") -> Mailbox:
-    """Make one that listens at a free port."""
-    listener = socket.create_server((host, 0), backlog=_WAITING_CONNECTIONS)
-    return Mailbox(f"tcp://{host}:{listener.getsockname()[1]}", listener)
+def tcp_mailbox(host: str, port: int = 0) -> Mailbox:
+    """Make one that listens at a port of an address of IPv4 or IPv6; 0: any that is free."""
+    is_v6 = ":" in host
+    family = socket.AF_INET6 if is_v6 else socket.AF_INET
+    listener = socket.create_server((host, port), family=family, backlog=_WAITING_CONNECTIONS)
+    shown = f"[{host}]" if is_v6 else host
+    return Mailbox(f"tcp://{shown}:{listener.getsockname()[1]}", listener)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import queue
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import TYPE_CHECKING, Final, final
 
 from paceline.comm.base import Channel, Finished, Message, bytes_of
-from paceline.comm.line import SeatLine
+from paceline.comm.seat_line import SeatLine
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 # on, and inline runs are for debugging.
 _LOOK_S: Final = 0.05
 
-Boxes = Mapping[str, "queue.Queue[Message]"]
+Boxes = Mapping[str, "queue.Queue[Message | None]"]
 
 
 def boxes_for(names: list[str]) -> Boxes:
@@ -44,6 +44,15 @@ class MemoryChannel(Channel):
         self._boxes[to].put(Message(self.name, tag, dtype, tuple(kept.shape), bytes_of(kept)))
 
     def receive(self) -> Message:
+        while (message := self.listen()) is None:
+            pass
+        return message
+
+    def wake(self) -> None:
+        self._boxes[self.name].put(None)
+
+    def listen(self, blocked: Collection[str] = ()) -> Message | None:
+        del blocked  # there is always room
         while True:
             try:
                 message = self._boxes[self.name].get(timeout=_LOOK_S)
@@ -51,8 +60,11 @@ class MemoryChannel(Channel):
                 self._line.poll()
                 if self._line.finished:
                     raise Finished from None
+                if self._line.newest_roster is not None:
+                    self.notice(self._line.newest_roster)
                 continue
-            self.received_bytes += message.memory.nbytes
+            if message is not None:
+                self.received_bytes += message.memory.nbytes
             return message
 
     def close(self) -> None:

@@ -13,15 +13,16 @@ from functools import cache, lru_cache
 from typing import Final, NamedTuple
 
 from paceline.errors import WireError
+from paceline.seats import MOST_NUMBER, Role, parsed, seat_name
 
 MAGIC: Final = b"PCLN"
-VERSION: Final = 2
+VERSION: Final = 3
 MOST_DIMENSIONS: Final = 4
 MOST_BYTES: Final = 1 << 32
 # Values travel in parts of this size. A stranger can make a seat hold no more than one part.
 PART_BYTES: Final = 1 << 20
-# magic, version, dtype, dimensions, role, rank, run, shape, bytes that follow the header
-_KIND: Final = struct.Struct("<4sBBBBQ16s4QQ")
+# magic, version, dtype, dimensions, role, rank, incarnation, run, shape, bytes after the header
+_KIND: Final = struct.Struct("<4sBBBBII16s4QQ")
 # a kind, sequence, tag
 _HEADER: Final = struct.Struct(f"<{_KIND.size}sQQ")
 _NUMBERS: Final = struct.Struct("<QQ")
@@ -31,7 +32,7 @@ MOST_PART_BYTES: Final = HEADER_BYTES + PART_BYTES
 
 DTYPES: Final = ("float32", "float64", "float16", "bfloat16", "int64", "int32", "uint8")
 ITEM_BYTES: Final = (4, 8, 2, 2, 8, 4, 1)
-ROLES: Final = ("worker", "server")
+ROLES: Final[tuple[Role, ...]] = ("worker", "server")
 
 
 class Kind(NamedTuple):
@@ -41,6 +42,8 @@ class Kind(NamedTuple):
     sender: str
     dtype: str
     shape: tuple[int, ...]
+    incarnation: int = 0
+    """How many times the sender's seat was started before."""
 
     @property
     def num_bytes(self) -> int:
@@ -62,6 +65,7 @@ def encode(kind: Kind, sequence: int, tag: int) -> bytes:
         len(shape),
         role,
         rank,
+        kind.incarnation,
         kind.run,
         *shape,
         *(0,) * (MOST_DIMENSIONS - len(shape)),
@@ -102,17 +106,31 @@ def decode(head: bytes | memoryview, num_value_bytes: int, run: bytes) -> tuple[
     return kind, sequence, tag
 
 
+def sender_of(head: bytes | memoryview) -> str | None:
+    """Say who a frame claims to be from; None where it is no frame of ours. For reading ahead."""
+    if len(head) < HEADER_BYTES:
+        return None
+    try:
+        return _read_kind(bytes(head[: _KIND.size]))[0].sender
+    except WireError:
+        return None
+
+
 # A run has few kinds of frames, and thousands of each a second. What raises is not kept, so a
 # stranger's damaged frames are looked at each time and displace nothing.
 @lru_cache(maxsize=256)
 def _read_kind(packed: bytes) -> tuple[Kind, int]:
     """Read and check a kind, and the number of bytes that it announces."""
-    magic, version, dtype, dimensions, role, rank, run, *sizes, num_bytes = _KIND.unpack(packed)
+    magic, version, dtype, dimensions, role, rank, *rest = _KIND.unpack(packed)
+    incarnation, run, *sizes, num_bytes = rest
     if magic != MAGIC or version != VERSION:
         raise WireError("not a frame of this version")
-    if dtype >= len(DTYPES) or role >= len(ROLES) or dimensions > MOST_DIMENSIONS:
-        raise WireError("an unknown dtype, role or number of dimensions")
-    kind = Kind(run, f"{ROLES[role]}{rank}", DTYPES[dtype], tuple(sizes[:dimensions]))
+    if dtype >= len(DTYPES) or dimensions > MOST_DIMENSIONS:
+        raise WireError("an unknown dtype or number of dimensions")
+    if role >= len(ROLES) or rank > MOST_NUMBER:
+        raise WireError("an unknown sender")
+    sender, shape = seat_name(ROLES[role], rank), tuple(sizes[:dimensions])
+    kind = Kind(run, sender, DTYPES[dtype], shape, incarnation)
     if any(sizes[dimensions:]) or kind.num_bytes != num_bytes:
         raise WireError("a shape that does not fit its length")
     # Counted without empty dimensions: one of them must not hide that the others are absurd.
@@ -124,5 +142,5 @@ def _read_kind(packed: bytes) -> tuple[Kind, int]:
 @cache
 def _seat(name: str) -> tuple[int, int]:
     """A seat's name as two numbers: `server1` is role 1, rank 1."""
-    role = name.rstrip("0123456789")
-    return ROLES.index(role), int(name.removeprefix(role))
+    role, rank = parsed(name)
+    return ROLES.index(role), rank

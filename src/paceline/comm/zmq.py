@@ -7,11 +7,13 @@ message goes through plain memory, and what can be prepared is prepared once.
 
 from __future__ import annotations
 
+import contextlib
 import logging
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Collection, Sequence
 from functools import cache, partial
 from time import monotonic
-from typing import TYPE_CHECKING, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import zmq
 
@@ -20,7 +22,9 @@ from paceline.comm.base import Channel, Finished, Message, bytes_of
 from paceline.comm.complaints import Complaints
 from paceline.comm.connections import Connections
 from paceline.comm.credentials import Credentials
-from paceline.comm.line import SeatLine
+from paceline.comm.late_inbox import LateInbox
+from paceline.comm.roster import Roster
+from paceline.comm.seat_line import SeatLine
 from paceline.errors import PeerLost, WireError
 
 if TYPE_CHECKING:
@@ -32,6 +36,7 @@ _log = logging.getLogger(__name__)
 # How often a seat looks at its line to the driver: not with every message, which would cost as
 # much as receiving one, and not so seldom that the end of a run waits for it.
 _LOOK_S: Final = 0.05
+_LOOK_MS: Final = 50
 # Up to this size header and values are put together and travel as one part, which costs a copy;
 # beyond it the copy costs more than the second part.
 _SMALL_BYTES: Final = 1 << 16
@@ -45,18 +50,22 @@ class ZmqChannel(Channel):
     def __init__(
         self,
         name: str,
-        addresses: Mapping[str, str],
+        roster: Roster,
         run: bytes,
         line: SeatLine,
         *,
         credentials: Credentials,
         listener: int = -1,
         waits_for_room: bool = True,
+        latency_s: float = 0.0,
     ) -> None:
         """Open it; `listener` is a socket that listens at this seat's address, if there is one.
 
+        The roster that the line hears later is followed: seats are then reached where it says.
+
         Only seats of this run, which the credentials tell apart from others, are let in. Who does
-        not wait for room keeps what others have not read yet, however much that is.
+        not wait for room keeps what others have not read yet, however much that is. Messages of
+        other nodes are received `latency_s` after they arrived.
         """
         super().__init__()
         self.name = name
@@ -66,18 +75,37 @@ class ZmqChannel(Channel):
         self._names_are_proven = credentials.prove_names
         self._connections = Connections(
             name,
-            addresses,
+            roster,
             timeout_s=_LOOK_S,
             credentials=credentials,
             listener=listener,
             waits_for_room=waits_for_room,
         )
-        self._inbox = self._connections.inbox
+        self._late: LateInbox | None = None
+        if latency_s:
+            self._late = self._late_inbox(roster, latency_s)
+        self._inbox = self._late or self._connections.inbox
         self._outbox = self._connections.outbox
         self._drafts: dict[tuple[torch.dtype, torch.Size], tuple[bytearray, memoryview]] = {}
+        self._roster = roster
+        self._incarnation = roster.by_name[name].incarnation
         self._sequence = 0
         self._last_seen: dict[str, int] = {}
+        self._incarnations = {each.name: each.incarnation for each in roster.sittings}
+        """Of each sender, the one whose messages are taken."""
         self._complaints = Complaints(_log)
+        self._bell = os.eventfd(0, os.EFD_CLOEXEC)
+        # What becomes due among messages that are held back rings nowhere.
+        self._listen_ms = _LOOK_MS if self._late is None else 1
+
+    def _late_inbox(self, roster: Roster, latency_s: float) -> LateInbox:
+        mine, nodes = roster.node_of(self.name), {e.name: e.seat.node for e in roster.sittings}
+        return LateInbox(
+            self._connections.inbox,
+            latency_s,
+            is_near=lambda sender: nodes.get(sender) == mine,
+            timeout_s=_LOOK_S,
+        )
 
     @property
     def rejected(self) -> int:
@@ -89,6 +117,20 @@ class ZmqChannel(Channel):
         memory = bytes_of(values)
         parts = (memory,) if memory.nbytes <= wire.PART_BYTES else wire.parts_of(memory)
         self._send(to, (head, *parts), values.nbytes)
+
+    def offer(self, to: str, values: Tensor, tag: int = 0) -> bool:
+        outbox = self._outbox(to)
+        outbox.keep_short()
+        head = self._head(_name_of(values.dtype), values.shape, tag)
+        parts = (head, *wire.parts_of(bytes_of(values))) if values.nbytes else (head,)
+        try:
+            outbox.send_multipart(parts, zmq.NOBLOCK)
+        except zmq.Again:
+            self._sequence -= 1
+            return False
+        self.sent_bytes += values.nbytes
+        self.sent_to[to] += values.nbytes
+        return True
 
     def pass_on(self, to: str, message: Message) -> None:
         if not isinstance(message.frame, zmq.Frame):
@@ -105,7 +147,8 @@ class ZmqChannel(Channel):
         *,
         copy: bool = True,
     ) -> None:
-        self._post(partial(self._outbox(to).send_multipart, parts, copy=copy))
+        outbox = self._outbox(to)
+        self._post(lambda: outbox.send_multipart(parts, copy=copy))
         self.sent_bytes += num_bytes
         self.sent_to[to] += num_bytes
 
@@ -114,7 +157,7 @@ class ZmqChannel(Channel):
             return partial(self.send, to, values)
         source, num_bytes = bytes_of(values), values.nbytes
         frame, target = self._draft(values)
-        post, sent_to = self._outbox(to).send, self.sent_to
+        outbox, sent_to = self._outbox(to), self.sent_to
 
         def send(tag: int) -> None:
             target[:] = source
@@ -123,14 +166,14 @@ class ZmqChannel(Channel):
             self.sent_bytes += num_bytes
             sent_to[to] += num_bytes
             try:
-                post(frame)
+                outbox.send(frame)
             except zmq.Again:
-                self._post(partial(post, frame))
+                self._post(lambda: outbox.send(frame))
 
         return send
 
     def _head(self, dtype: str, shape: tuple[int, ...], tag: int) -> bytes:
-        kind = wire.Kind(self._run, self.name, dtype, shape)
+        kind = wire.Kind(self._run, self.name, dtype, shape, self._incarnation)
         self._sequence += 1
         return wire.encode(kind, self._sequence - 1, tag)
 
@@ -159,27 +202,84 @@ class ZmqChannel(Channel):
         """
         self._next_look_s = monotonic() + _LOOK_S
         self._line.poll()
+        newest = self._line.newest_roster
+        if newest is not None:
+            self.follow(newest)
+            self.notice(newest)
         if not self._line.finished and (lost := self.lost()):
             raise lost
         if self._line.finished and not drain:
             raise Finished
 
+    def follow(self, roster: Roster) -> None:
+        if roster.epoch <= self._roster.epoch:
+            return
+        gone = self._roster.by_name.keys() - roster.by_name.keys()
+        self._roster = roster
+        self._connections.follow(roster)
+        for each in roster.sittings:
+            self._expect(each.name, each.incarnation)
+        for name in gone:  # of whoever takes that seat again, the next incarnation is expected
+            self._expect(name, self._incarnations[name] + 1)
+
+    def _expect(self, sender: str, incarnation: int) -> None:
+        """Take messages of this incarnation from now on, unless those of a later one came."""
+        if incarnation > self._incarnations.get(sender, -1):
+            self._incarnations[sender] = incarnation
+            self._last_seen.pop(sender, None)
+
+    def _check_incarnation(self, kind: wire.Kind) -> None:
+        """A later one than was heard of counts its messages anew; an earlier one is over."""
+        self._expect(kind.sender, kind.incarnation)
+        if kind.incarnation < self._incarnations[kind.sender]:
+            raise WireError(f"{kind.sender} was started again since")
+
     def receive(self) -> Message:
         while True:
+            if monotonic() >= self._next_look_s:
+                self._look(drain=True)
             try:
                 frame = self._inbox.recv(copy=False)
             except zmq.Again:
                 self._look()
                 continue
+            if (message := self._message(frame)) is not None:
+                return message
+
+    def _message(self, frame: zmq.Frame) -> Message | None:
+        """Make a message of a frame; None where it is not for us."""
+        try:
+            return self._read(frame)
+        except WireError as error:
+            self.dropped += 1
+            self._complaints.add(f"dropped a frame: {error}")
+            if self._line.finished:  # a stranger who never stops does not keep us
+                raise Finished from None
+            return None
+
+    def wake(self) -> None:
+        os.eventfd_write(self._bell, 1)
+
+    def listen(self, blocked: Collection[str] = ()) -> Message | None:
+        waits: list[tuple[int | zmq.Socket[bytes], int]] = [(self._bell, zmq.POLLIN)]
+        waits += [(self._outbox(to).socket, zmq.POLLOUT) for to in blocked]
+        late = self._late
+        if late is None:
+            waits.append((self._connections.inbox, zmq.POLLIN))
+        while True:
             if monotonic() >= self._next_look_s:
                 self._look(drain=True)
-            try:
-                return self._read(frame)
-            except WireError as error:
-                self.dropped += 1
-                self._complaints.add(f"dropped a frame: {error}")
-                if self._line.finished:  # a stranger who never stops does not keep us
-                    raise Finished from None
+            if late is not None and late.is_due:
+                return self._message(late.recv())
+            ready: list[Any] = [each for each, _ in zmq.zmq_poll(waits, self._listen_ms)]
+            if self._connections.inbox in ready:
+                with contextlib.suppress(zmq.Again):  # it may have been a stranger who left
+                    return self._message(self._connections.inbox.recv(zmq.NOBLOCK, copy=False))
+            if self._bell in ready:
+                os.eventfd_read(self._bell)
+            if ready:
+                return None
+            self._look()
 
     def _read(self, frame: zmq.Frame) -> Message:
         """Take a frame apart: its values follow the header, or are parts of their own."""
@@ -187,11 +287,13 @@ class ZmqChannel(Channel):
         num_bytes = sum(map(len, parts)) if parts else len(head) - wire.HEADER_BYTES
         kind, sequence, tag = wire.decode(head, num_bytes, self._run)
         sender = kind.sender
+        if self._names_are_proven and frame.get("User-Id") != sender:
+            raise WireError(f"a message of {sender} from {frame.get('User-Id')}")
+        if kind.incarnation != self._incarnations.get(sender):
+            self._check_incarnation(kind)
         # A sender counts its messages up: one that was sent again is taken once.
         if sequence <= self._last_seen.get(sender, -1):
             raise WireError(f"message {sequence} of {sender} came again")
-        if self._names_are_proven and frame.get("User-Id") != sender:
-            raise WireError(f"a message of {sender} from {frame.get('User-Id')}")
         self._last_seen[sender] = sequence
         self.received_bytes += num_bytes
         if len(parts) == 1:
@@ -219,7 +321,12 @@ class ZmqChannel(Channel):
         return None if name is None else PeerLost(name, f"{self.name} lost the connection to it")
 
     def close(self) -> None:
+        if self._late is not None:
+            self._late.close()
         self._connections.close()
+        if self._bell >= 0:
+            os.close(self._bell)
+            self._bell = -1
 
 
 def _joined(parts: Sequence[zmq.Frame]) -> memoryview:

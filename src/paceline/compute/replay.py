@@ -17,14 +17,16 @@ from typing import ClassVar, Final, final
 import torch
 from torch import Tensor, nn
 
+from paceline.compute.awaiting import Await
 from paceline.compute.base import Compute
 from paceline.compute.rates import LayerTime
 from paceline.compute.stand_in import StandIn
 from paceline.description import NotNegative
 from paceline.errors import Problem, SpecError
-from paceline.linux import wake_promptly
-from paceline.optim import Optimizer
-from paceline.replica import Replica
+from paceline.system.linux import wake_promptly
+from paceline.training.optim import Optimizer
+from paceline.training.replica import Replica
+from paceline.training.state import State, StateReader, attributes
 
 Ready = Callable[[nn.Parameter], None]
 
@@ -51,9 +53,18 @@ class Replay(Compute):
         *,
         rank: int = 0,
         dilation: float = 1.0,
+        wait: Await | None = None,
+        note_ns: Callable[[int], None] = lambda _: None,
     ) -> None:
+        """`wait` waits for parameters that are still under way when a step begins.
+
+        `note_ns` is told how long each step was held up by that.
+        """
         wake_promptly()
         self._ready = ready
+        self._wait = wait
+        self._note_ns = note_ns
+        self._forward = _forward(replica, times, dilation)
         self._moments = _moments(replica, times, dilation)
         self._step_ns = self._moments[-1][0] if self._moments else 0
         self._began_ns = 0
@@ -76,6 +87,8 @@ class Replay(Compute):
     def gradients(self, batch: Sequence[Tensor]) -> float:
         del batch
         self._began_ns = perf_counter_ns()
+        if self._wait is not None:
+            self._begin_late(self._wait)
         if self._through is not None:
             start = torch.zeros(1, requires_grad=True)
             self._through(start).backward()
@@ -88,6 +101,24 @@ class Replay(Compute):
         self._num_steps += 1
         late_ns = perf_counter_ns() - self._began_ns - self._step_ns
         self._num_late += late_ns > _LATE_SHARE * self._step_ns + _MOMENT_NS
+        return math.nan
+
+    def _begin_late(self, wait: Await) -> None:
+        """Shift the step by what its layers, one after the other, wait for their parameters."""
+        moment_ns, computed_ns = self._began_ns, 0
+        for parameters, forward_ns in self._forward:
+            if parameters:
+                moment_ns = max(moment_ns, wait(parameters))
+            moment_ns += forward_ns
+            computed_ns += forward_ns
+        late_ns = moment_ns - computed_ns - self._began_ns
+        self._note_ns(late_ns)
+        self._began_ns += late_ns
+
+    def accumulate(self, batch: Sequence[Tensor]) -> float:
+        del batch
+        self._num_steps += 1
+        _wait_until(perf_counter_ns() + self._step_ns)
         return math.nan
 
     def _tell(self, ready: Ready) -> None:
@@ -104,6 +135,13 @@ class Replay(Compute):
             "device_busy_s": self._num_steps * self._step_ns / 1e9,
             "late_steps": self._num_late if self._through is None else None,
         }
+
+    def state(self) -> State:
+        return attributes(self, "_num_steps", "_num_late")
+
+    def load(self, state: State) -> None:
+        with StateReader(state) as fields:
+            fields.attributes(self, "_num_steps", "_num_late")
 
 
 @final
@@ -147,6 +185,20 @@ def _moments(
     # Layers that no file lists, as those whose parent computes for them: when all is computed.
     moments[-1][1].extend(each for each in reversed(replica.places) if each not in listed)
     return moments
+
+
+def _forward(
+    replica: Replica, times: Sequence[LayerTime], dilation: float
+) -> list[tuple[list[nn.Parameter], int]]:
+    """Say which parameters each layer needs, and how long its forward pass takes."""
+    own = _own_parameters(replica, dict(replica.model.named_modules()))
+    layers = [
+        (own.get(_module_name(each.layer), []), round(1e9 * dilation * each.forward_s))
+        for each in times
+    ]
+    listed = {parameter for parameters, _ in layers for parameter in parameters}
+    # Those of layers that no file lists are taken to be needed at the end.
+    return [*layers, ([each for each in replica.places if each not in listed], 0)]
 
 
 def _own_parameters(

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from paceline.errors import Changed
-from paceline.replica import Replica
+from paceline.training.replica import Replica
 
 # Comparing values may take this part of the time.
 _SHARE: Final = 1 / 500

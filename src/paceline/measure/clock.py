@@ -3,26 +3,31 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, final
+
+from paceline.training.state import State, Stateful, StateReader
 
 
 @final
-class Clock:
+class Clock(Stateful):
     """Seconds of training. All clocks of a run start at one moment and pause for the same time.
 
     Under dilation they are virtual seconds, each of which takes `dilation` real ones. Moments and
-    pauses that a clock is told are real.
+    pauses that a clock is told are real, and of the driver's monotonic clock: `now` reads that
+    from where we are.
     """
 
-    def __init__(self, dilation: float = 1.0) -> None:
+    def __init__(self, dilation: float = 1.0, now: Callable[[], float] = time.monotonic) -> None:
         self._dilation = dilation
+        self._now = now
         self._start_s: float | None = None
         self._paused_s = 0.0
+        self._before_s = 0.0
         self._stands_since_s: float | None = None
 
     def start(self, moment_s: float) -> None:
-        """Start at a moment of the machine's monotonic clock."""
+        """Start at a moment."""
         self._start_s = moment_s
 
     def leave_out(self, paused_s: float) -> None:
@@ -41,11 +46,18 @@ class Clock:
         self._stands_since_s = None
 
     def now_s(self) -> float:
-        """How long training has gone on; 0 before it starts."""
+        """How long training has gone on; before it starts, what it was loaded with."""
         if self._start_s is None:
-            return 0.0
-        moment_s = time.monotonic() if self._stands_since_s is None else self._stands_since_s
-        return (moment_s - self._start_s - self._paused_s) / self._dilation
+            return self._before_s
+        moment_s = self._now() if self._stands_since_s is None else self._stands_since_s
+        return self._before_s + (moment_s - self._start_s - self._paused_s) / self._dilation
+
+    def state(self) -> State:
+        return {"trained_s": self.now_s()}
+
+    def load(self, state: State) -> None:
+        with StateReader(state) as fields:
+            self._before_s = fields.number("trained_s")
 
 
 def virtual(table: Mapping[str, Any], dilation: float) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from typing import Any, TypeVar
 
 import psutil
 
-from paceline import cgroups
+from paceline.system.cores import quota_cores, usable_cores
 
 T = TypeVar("T")
 
@@ -99,24 +99,6 @@ def cpu_seconds() -> tuple[float, float] | None:
 def disk_seconds() -> dict[str, float]:
     """For how long each disk of this machine had something to do since boot; take differences."""
     return _or_none(lambda: dict(_disk_seconds())) or {}
-
-
-def usable_cores() -> float | None:
-    """How many cores this process may keep busy: the lower of its affinity and its quota."""
-    allowed = _or_none(lambda: len(os.sched_getaffinity(0))) or os.cpu_count()
-    limits = [float(limit) for limit in (allowed, quota_cores()) if limit is not None]
-    return min(limits, default=None)
-
-
-def quota_cores() -> float | None:
-    """The lowest CPU quota of this process's cgroups, in cores; None where there is none."""
-    quotas = [_or_none(partial(cgroups.quota_of, folder)) for folder in cpu_cgroups()]
-    return min((quota for quota in quotas if quota is not None), default=None)
-
-
-def cpu_cgroups() -> list[Path]:
-    """The cgroup folders that can cap this process's CPU, innermost first; v1 where mounted."""
-    return _or_none(lambda: list(cgroups.cpu_cgroups())) or []
 
 
 def memory_bytes(field: str) -> int | None:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from paceline.measure.processes import Sampler, Usage
+from paceline.system.waiting import time_left
 
 Row = dict[str, Any]
 
@@ -48,7 +49,8 @@ def watch_job(command: Sequence[str], interval_s: float, show: Callable[[Row], N
         # What it used before it was first looked at belongs to the first row.
         before = _Before(began_s, replace(sampler.sample(), cpu_s=0.0), base)
         while True:
-            is_over = _ends_before(process.pid, before.time_s + interval_s)
+            left_s = before.time_s + interval_s - time.monotonic()
+            is_over = _ends_within(process.pid, left_s)
             time.sleep(max(0.0, before.time_s + _LEAST_S - time.monotonic()))
             # It is waited for only after this: until then its account can be read.
             now = _Before(time.monotonic(), sampler.sample(), _machine_counters())
@@ -98,14 +100,13 @@ def _row(before: _Before, now: _Before, base: tuple[int, ...], began_s: float) -
     return dict(zip(COLUMNS, values, strict=True))
 
 
-def _ends_before(pid: int, deadline_s: float) -> bool:
+def _ends_within(pid: int, timeout_s: float) -> bool:
     """Wait for a child to end, and leave it there: the kernel then still has its account."""
-    while not _has_ended(pid):
-        left_s = deadline_s - time.monotonic()
-        if left_s <= 0:
-            return False
+    for left_s in time_left(timeout_s):
+        if _has_ended(pid):
+            return True
         time.sleep(min(left_s, _LOOK_S))
-    return True
+    return _has_ended(pid)
 
 
 def _has_ended(pid: int) -> bool:

@@ -17,15 +17,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from paceline.attempts import attempt
-from paceline.linux import become_root_inside
-from paceline.measure.environment import cpu_cgroups, memory_bytes, quota_cores, usable_cores
+from paceline.measure.environment import memory_bytes
 from paceline.measure.trials import (
     enter_network_namespace,
     try_links,
     try_pid_namespace,
     try_queue,
 )
+from paceline.system.attempts import attempt
+from paceline.system.cores import cpu_cgroups, quota_cores, usable_cores
+from paceline.system.linux import become_root_inside
 
 MINIMUM_PYTHON = (3, 11)
 REQUIRED = frozenset({"python", "torch", "memfd"})  # without these there is no run at all

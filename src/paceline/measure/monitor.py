@@ -9,14 +9,16 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Mapping
-from pathlib import Path
-from typing import Any, Final, TextIO, final
+from dataclasses import asdict
+from typing import Final, final
 
-from paceline.comm.line import Message, SeatLine
 from paceline.comm.meter import Carried, Meter
-from paceline.linux import own_pid
+from paceline.comm.seat_line import SeatLine
+from paceline.comm.words import Enter, Joined, Noted, Observe, Sampled
 from paceline.measure.clock import Clock
 from paceline.measure.processes import Sampler, TreeUsage, Usage
+from paceline.outcome.rows import NodeSample, SeatSample
+from paceline.sinks.base import Sink
 
 # The kernel counts processor time in ticks of 10 ms: over a shorter time a rate says nothing.
 _LEAST_S: Final = 0.05
@@ -24,7 +26,7 @@ _LEAST_S: Final = 0.05
 
 def watch_node(
     line: SeatLine,
-    rows: Path,
+    sink: Sink,
     interval_s: float,
     meter: Meter | None = None,
     dilation: float = 1.0,
@@ -34,27 +36,29 @@ def watch_node(
     `interval_s` is in virtual seconds, as is all that is written but the processor's share: that is
     of the machine that is really there.
     """
-    line.send("joined", pid=own_pid())
-    seats: dict[str, int] = line.wait("watch")["seats"]
-    with rows.open("a", buffering=1) as file:
-        monitor = _Monitor(seats, None if meter is None else _Odometer(meter), Clock(dilation))
-        line.send("noted", phase="starting")
-        due_s = time.monotonic()
-        while not line.finished:
-            due_s += interval_s * dilation
-            while (left_s := due_s - time.monotonic()) > 0 and not line.finished:
-                message = line.listen(left_s)
-                if message is not None and message["kind"] == "phase":
-                    _keep(monitor.enter(message), file, line)
-                    line.send("noted", phase=message["phase"])
-            if monitor.is_due:
-                _keep(monitor.row(), file, line)
+    line.send(Joined())
+    seats: dict[str, int] = line.wait(Observe).seats
+    sink.append("rows", b"")
+    monitor = _Monitor(
+        seats, None if meter is None else _Odometer(meter), Clock(dilation, line.clock)
+    )
+    line.send(Noted("starting"))
+    due_s = time.monotonic()
+    while not line.finished:
+        due_s += interval_s * dilation
+        while (left_s := due_s - time.monotonic()) > 0 and not line.finished:
+            word = line.listen(left_s)
+            if isinstance(word, Enter):
+                _keep(monitor.enter(word), sink, line)
+                line.send(Noted(word.phase))
+        if monitor.is_due:
+            _keep(monitor.row(), sink, line)
 
 
-def _keep(row: dict[str, Any], file: TextIO, line: SeatLine) -> None:
-    file.write(json.dumps(row, separators=(",", ":")) + "\n")
-    if None not in (row["cpu_percent"], row["memory_bytes"]):  # something to show while it goes on
-        line.offer("usage", **row)
+def _keep(sample: NodeSample, sink: Sink, line: SeatLine) -> None:
+    sink.append("rows", json.dumps(asdict(sample), separators=(",", ":")).encode() + b"\n")
+    if None not in (sample.cpu_percent, sample.memory_bytes):  # to be shown while it goes on
+        line.offer(Sampled(sample))
 
 
 @final
@@ -95,19 +99,19 @@ class _Monitor:
         self._last: Usage = self._sampler.sample()
         self._last_s = time.monotonic()
 
-    def enter(self, message: Message) -> dict[str, Any]:
+    def enter(self, word: Enter) -> NodeSample:
         """Follow the driver's word on what the workers are doing; a row of the phase that ends."""
-        trains = message["phase"] == "training"
+        trains = word.phase == "training"
         if self._odometer is not None:
             self._odometer.enter(trains=trains)
         if not trains:
-            self._clock.pause(message["moment_s"])
+            self._clock.pause(word.moment_s)
         row = self.row()
-        if "start_s" in message:
-            self._clock.start(message["start_s"])
+        if word.start_s is not None:
+            self._clock.start(word.start_s)
         if trains:
-            self._clock.resume(message["moment_s"])
-        self._phase = message["phase"]
+            self._clock.resume(word.moment_s)
+        self._phase = word.phase
         return row
 
     @property
@@ -115,23 +119,23 @@ class _Monitor:
         """Whether the last sample was not taken just a moment ago."""
         return time.monotonic() - self._last_s >= _LEAST_S
 
-    def row(self) -> dict[str, Any]:
+    def row(self) -> NodeSample:
         """Sample once: what was used since the last sample, and what is held now."""
         now_s = time.monotonic()
         usage = self._sampler.sample()
         elapsed_s, before = now_s - self._last_s, self._last
         self._last_s, self._last = now_s, usage
-        return {
-            "time_s": round(self._clock.now_s(), 6),
-            "phase": self._phase,
-            "cpu_percent": _cpu_percent(before, usage, elapsed_s),
+        return NodeSample(
+            time_s=round(self._clock.now_s(), 6),
+            phase=self._phase,
+            cpu_percent=_cpu_percent(before, usage, elapsed_s),
             # Of seats that have left nothing can be told any more, least of all that it was 0.
-            "memory_bytes": usage.memory_bytes if usage.are_all_here else None,
-            "disk_read_bytes": usage.disk_read_bytes,
-            "disk_written_bytes": usage.disk_written_bytes,
+            memory_bytes=usage.memory_bytes if usage.are_all_here else None,
+            disk_read_bytes=usage.disk_read_bytes,
+            disk_written_bytes=usage.disk_written_bytes,
             **self._carried(),
-            "seats": self._by_seat(before, usage, elapsed_s),
-        }
+            seats=self._by_seat(before, usage, elapsed_s),
+        )
 
     def _carried(self) -> dict[str, int | None]:
         carried = None if self._odometer is None else self._odometer.read()
@@ -142,20 +146,20 @@ class _Monitor:
             "packets_received": None if carried is None else carried.packets_received,
         }
 
-    def _by_seat(self, before: Usage, usage: Usage, elapsed_s: float) -> list[dict[str, Any]]:
+    def _by_seat(self, before: Usage, usage: Usage, elapsed_s: float) -> tuple[SeatSample, ...]:
         """What each seat used by itself; seats that share a process have none of their own."""
         if len(set(self._seats.values())) < len(self._seats):
-            return []
-        return [
-            {
-                "seat": name,
-                "cpu_percent": _cpu_percent(before.by_root[pid], mine, elapsed_s),
-                "disk_read_bytes": mine.disk_read_bytes,
-                "disk_written_bytes": mine.disk_written_bytes,
-            }
+            return ()
+        return tuple(
+            SeatSample(
+                seat=name,
+                cpu_percent=_cpu_percent(before.by_root[pid], mine, elapsed_s),
+                disk_read_bytes=mine.disk_read_bytes,
+                disk_written_bytes=mine.disk_written_bytes,
+            )
             for name, pid in self._seats.items()
             if (mine := usage.by_root.get(pid)) is not None
-        ]
+        )
 
 
 def _cpu_percent(

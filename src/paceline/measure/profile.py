@@ -17,6 +17,8 @@ from torch import Tensor
 from torch.profiler import ProfilerActivity, profile, record_function
 from torch.utils._python_dispatch import TorchDispatchMode
 
+from paceline.sinks.base import Sink
+
 if TYPE_CHECKING:
     from torch.autograd.profiler_util import FunctionEventAvg
 
@@ -42,9 +44,8 @@ class Output:
 class Profile:
     """Watches what happens between two items of an iterator: batches, or what arrives."""
 
-    def __init__(self, seat: str, folder: Path, *, count: int = 5) -> None:
-        self._seat = seat
-        self._folder = folder
+    def __init__(self, sink: Sink, *, count: int = 5) -> None:
+        self._sink = sink
         self._count = count
         # The first profile of a process takes seconds to begin, the first mark in one some
         # milliseconds: not while others train.
@@ -90,19 +91,22 @@ class Profile:
             self._runs = False
             self._profiler.stop()
 
-    def write(self, start_s: float, dilation: float) -> None:
-        """Write what was seen, if anything was; training began at that monotonic moment."""
-        zero_unix_s = time.time() - (time.monotonic() - start_s)
+    def write(self, since_start_s: float, dilation: float) -> None:
+        """Write what was seen, if anything was; training began that long ago."""
+        zero_unix_s = time.time() - since_start_s
         self._stop()
         self._sizes.leave()
         if not self._num_seen:
             return
-        self._folder.mkdir(exist_ok=True)
-        path = self._folder / f"{self._seat}.trace.json"
-        self._profiler.export_chrome_trace(str(path))
-        path.write_text(json.dumps(_on_clock(json.loads(path.read_text()), zero_unix_s, dilation)))
+
+        def write_trace(path: Path) -> None:
+            self._profiler.export_chrome_trace(str(path))
+            trace = _on_clock(json.loads(path.read_text()), zero_unix_s, dilation)
+            path.write_text(json.dumps(trace))
+
+        self._sink.put("trace", write_trace)
         rows = list(self._operators())
-        (self._folder / f"{self._seat}.operators.json").write_text(json.dumps(rows, indent=1))
+        self._sink.put("operators", lambda path: path.write_text(json.dumps(rows, indent=1)))
 
     def _operators(self) -> Iterator[dict[str, Any]]:
         """One row for each operator and the shapes it met, what took longest first."""

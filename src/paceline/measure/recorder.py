@@ -7,22 +7,26 @@ import math
 from array import array
 from collections import deque
 from collections.abc import Mapping
-from pathlib import Path
 from statistics import fmean
 from typing import Any, Final, final
 
 from paceline.measure.spans import Span
+from paceline.sinks.base import Sink
+from paceline.training.state import State, Stateful, StateReader, attributes, real_numbers
 
 # How many losses are kept in memory for the mean of the last tenth: enough for 650,000 steps.
 _TAIL_STEPS: Final = 1 << 16
+UNKNOWN: Final = float("nan")
+"""This very object stands for the loss of a step that is not known."""
 _NOTHING: Final[Mapping[str, int]] = {}
+_COUNTED: Final = ("num_steps", "num_odd", "loading", "computing", "exchanging")
 _NO_LOSS: Final[Mapping[str, float | None]] = dict.fromkeys(
     ("loss_mean", "loss_min", "loss_max", "loss_variance")
 )
 
 
 @final
-class Recorder:
+class Recorder(Stateful):
     """Collects one worker's losses and spans, and appends a row now and then.
 
     A step costs one append to a list; sums are made when a row is written. Rows are JSON lines
@@ -31,25 +35,31 @@ class Recorder:
 
     def __init__(
         self,
-        rows: Path | None,
-        losses: Path | None,
+        sink: Sink,
         *,
+        keeps_rows: bool = True,
+        keeps_losses: bool = False,
         has_loss: bool = True,
         dilation: float = 1.0,
     ) -> None:
         """Without a loss, what is appended to `losses` only counts the steps."""
-        self.load = Span()
-        self.compute = Span()
-        self.exchange = Span()
+        self.loading = Span()
+        self.computing = Span()
+        self.exchanging = Span()
         self.losses: list[float] = []
         self.num_steps = 0
         self.num_odd = 0
         """How many losses so far were no finite numbers."""
         self._tail: deque[float] = deque(maxlen=_TAIL_STEPS)
-        self._rows = rows.open("a", buffering=1) if rows else None
-        self._losses = losses.open("ab", buffering=0) if losses and has_loss else None
+        self._sink = sink
+        self._keeps_rows = keeps_rows
+        self._keeps_losses = keeps_losses and has_loss
         self._has_loss = has_loss
         self._dilation = dilation
+        if self._keeps_rows:
+            sink.append("rows", b"")
+        if self._keeps_losses:
+            sink.append("losses", b"")
 
     def write(
         self,
@@ -60,8 +70,11 @@ class Recorder:
     ) -> dict[str, Any]:
         """Append a row about the steps since the last one; returns it."""
         losses, self.losses = self.losses, []
-        self.num_steps += len(losses)
-        moments = _moments(losses) if self._has_loss else _NO_LOSS
+        count = len(losses)
+        self.num_steps += count
+        if UNKNOWN in losses:  # the same object: no other NaN is equal to it
+            losses = [loss for loss in losses if loss is not UNKNOWN]
+        moments = _moments(losses) if self._has_loss and losses else _NO_LOSS
         if not math.isfinite(moments["loss_mean"] or 0.0):
             self.num_odd += sum(not math.isfinite(loss) for loss in losses)
         self._tail.extend(losses)
@@ -70,24 +83,29 @@ class Recorder:
             "worker_steps": self.num_steps,
             "samples": num_samples,
             "global_steps": global_steps,
-            "count": len(losses),
-            "load_s": self.load.take_s() / self._dilation,
-            "compute_s": self.compute.take_s() / self._dilation,
-            "exchange_s": self.exchange.take_s() / self._dilation,
+            "count": count,
+            "load_s": self.loading.take_s() / self._dilation,
+            "compute_s": self.computing.take_s() / self._dilation,
+            "exchange_s": self.exchanging.take_s() / self._dilation,
             "sent_bytes": exchanged.get("sent_bytes"),
             "received_bytes": exchanged.get("received_bytes"),
             **moments,
         }
-        if self._rows is not None:
-            self._rows.write(json.dumps(row, separators=(",", ":")) + "\n")
-        if self._losses is not None:
-            self._losses.write(array("f", losses).tobytes())
+        if self._keeps_rows:
+            self._sink.append("rows", json.dumps(row, separators=(",", ":")).encode() + b"\n")
+        if self._keeps_losses:
+            self._sink.append("losses", array("f", losses).tobytes())
         return row
 
     def move_to_exchange(self, waited_ns: int) -> None:
         """Count as exchange what was an exchange inside of computing."""
-        self.compute.total_ns -= waited_ns
-        self.exchange.total_ns += waited_ns
+        self.computing.total_ns -= waited_ns
+        self.exchanging.total_ns += waited_ns
+
+    @property
+    def has_losses(self) -> bool:
+        """Whether any loss was known so far."""
+        return bool(self._tail)
 
     def final_loss(self) -> float | None:
         """Average the loss over the last tenth of the steps, whenever rows were written.
@@ -100,11 +118,16 @@ class Recorder:
         finite = [loss for loss in tail if math.isfinite(loss)]
         return _mean(finite) if finite else None
 
-    def close(self) -> None:
-        if self._rows is not None:
-            self._rows.close()
-        if self._losses is not None:
-            self._losses.close()
+    def state(self) -> State:
+        """Give what later rows and the final loss count on; rows stay with their run."""
+        lists = {"tail": real_numbers(self._tail), "losses": real_numbers(self.losses)}
+        return {**attributes(self, *_COUNTED), **lists}
+
+    def load(self, state: State) -> None:
+        with StateReader(state) as fields:
+            fields.attributes(self, *_COUNTED)
+            self._tail = deque(fields.numbers("tail"), maxlen=_TAIL_STEPS)
+            self.losses = fields.numbers("losses")
 
 
 def _moments(losses: list[float]) -> dict[str, float]:

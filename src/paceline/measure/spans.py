@@ -6,9 +6,11 @@ from time import perf_counter_ns
 from types import TracebackType
 from typing import final
 
+from paceline.training.state import State, Stateful, StateReader, attributes
+
 
 @final
-class Span:
+class Span(Stateful):
     """A phase of the step: `with span:` adds the time inside to `total_ns`.
 
     Entered thousands of times a second, so it keeps sums, not events.
@@ -37,3 +39,10 @@ class Span:
         """Give the seconds summed since this was last asked."""
         total, self.total_ns = self.total_ns, 0
         return total / 1e9
+
+    def state(self) -> State:
+        return attributes(self, "total_ns")
+
+    def load(self, state: State) -> None:
+        with StateReader(state) as fields:
+            fields.attributes(self, "total_ns")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from paceline import linux
+from paceline.system import linux
 
 
 def _enter_namespace(flag: int) -> None:

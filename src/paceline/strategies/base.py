@@ -3,81 +3,20 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, final
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
+from paceline.arithmetic.exchange import Exchange
 from paceline.description import Description
-from paceline.errors import PeerLost, Problem
-from paceline.finite import Refusals
+from paceline.errors import PeerLost, Problem, StateError
+from paceline.strategies.place import Place
+from paceline.training.state import State, Stateful
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from paceline.comm.base import Channel
-    from paceline.comm.shared import Host
-    from paceline.optim import Optimizer
-    from paceline.replica import Replica
 
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Place:
-    """What a strategy's process is told about itself and the others."""
-
-    rank: int
-    """Which worker this is, or which server, from 0 on."""
-    num_workers: int
-    num_servers: int
-    replica: Replica
-    """The model with its initial values, the same in every process."""
-    optimizer: Optimizer
-    most_steps: int | None
-    """After how many global steps the run ends, where that is how its length was given."""
-    host: Host | None
-    """Memory and bells shared with the other seats, where all are on one host."""
-    nodes: Sequence[str] = ()
-    """The node of each worker, where there are several."""
-    own_node: Host | None = None
-    """Memory and bells shared with the seats of this one's node, where there are several."""
-    open_channel: Callable[[], Channel]
-    address: str = "127.0.0.1"
-    """Where other nodes reach this one."""
-    profiled: Callable[[Iterator[Any]], Iterator[Any]] = iter
-    """Wraps what a server loops over, so that a few of its turns can be looked at closely."""
-    learns: bool = True
-    """Whether anything is learnt. The values of replayed compute are made up: nothing to check."""
-    state_sums: Mapping[str, int] = field(default_factory=dict)
-    """Checksums of the model's initial values, which must be the same in every process."""
-    refusals: Refusals = field(default_factory=Refusals)
-    """Where a worker notes each step that came to nothing because a gradient was not finite."""
-
-    @cached_property
-    def channel(self) -> Channel:
-        """Messages to and from the other seats, by name: `worker0`, `server0`."""
-        return self.open_channel()
-
-    def start_counting(self) -> None:
-        """Count from here on what goes to whom: training begins."""
-        if "channel" in self.__dict__:
-            self.channel.sent_to.clear()
-
-    def counted(self) -> Mapping[str, Any]:
-        """Give what the channel has counted, if anybody opened it."""
-        if "channel" not in self.__dict__:
-            return {}
-        channel = self.channel
-        return {
-            "dropped_frames": channel.dropped,
-            "rejected_peers": channel.rejected,
-            "sent_to": dict(channel.sent_to),
-        }
-
-    def close(self) -> None:
-        """Close the channel, if anybody opened it."""
-        if "channel" in self.__dict__:
-            self.channel.close()
+__all__ = ["Flow", "Member", "Place", "Strategy"]
 
 
 class Flow(NamedTuple):
@@ -90,7 +29,7 @@ class Flow(NamedTuple):
     """Whose steps count."""
 
 
-class Member(ABC):
+class Member(Stateful, ABC):
     """A worker's part in a strategy: takes its gradients, gives it new parameters.
 
     Made and used by one thread. After `exchange` returns, `replica.parameters` is what the next
@@ -99,6 +38,15 @@ class Member(ABC):
 
     overlaps: bool = False
     """Whether `ready` is to be called for each parameter as its gradient is finished."""
+
+    can_await: bool = False
+    """Whether `exchange` can return while parameters are still under way."""
+
+    awaits: bool = False
+    """Whether it does: set by who calls `await_parameters` before it uses any of them."""
+
+    waited_ns: int = 0
+    """For how long computing only waited for parameters, since `take_waited_ns` was asked."""
 
     global_steps: int | None = 0
     """Updates of the parameters so far, as this worker knows; None where nothing is shared."""
@@ -109,9 +57,21 @@ class Member(ABC):
     starts: bool = True
     """Whether this worker makes a first step at all: there may be fewer steps than workers."""
 
+    is_looked_at: bool = False
+    """Whether this worker's replica is the one that is evaluated or saved after `settle`, which is
+    worker 0's for as long as it is there. Set before each call of it."""
+
     keeps_changes: ClassVar[bool] = True
     """Whether a change that the model makes to its own parameters, in place, stays. It is lost
     where the replica is a copy of what servers keep: that is then looked for, and an error."""
+
+    alike: ClassVar[tuple[str, ...]] = ()
+    """Parts of a worker's state that are the same in every worker, such as `replica/parameters`: a
+    checkpoint has them of the first worker only."""
+
+    pulled: ClassVar[tuple[str, ...]] = ()
+    """Parts of it that servers have too: a checkpoint does not have them of any worker, and after
+    it was loaded `refresh` is called."""
 
     limits_steps: ClassVar[bool] = False
     """Whether it ends the run after `place.most_steps` by itself; else the worker counts."""
@@ -125,12 +85,39 @@ class Member(ABC):
     def ready(self, parameter: nn.Parameter) -> None:
         """Take note that one parameter's gradient is final, in back-propagation order."""
 
+    def await_parameters(self, parameters: Collection[nn.Parameter] | None = None) -> int:
+        """Wait until these, or all, are the newest; returns when the last came, where it is known.
+
+        As nanoseconds of `perf_counter_ns`.
+        """
+        del parameters
+        return 0
+
+    def note_waited(self, waited_ns: int) -> None:
+        """Computing waited so long for parameters."""
+        self.waited_ns += waited_ns
+
     def pull(self, rows: Tensor) -> None:
         """Bring the named rows of the model's table into its window, before the forward pass."""
         raise NotImplementedError(f"{type(self).__name__} does not keep a table of rows")
 
     def fetch_ahead(self, rows: Tensor) -> None:
         """Begin to bring the rows that the next `pull` will name, while this batch computes."""
+
+    def enter(self) -> bool:
+        """Take part among workers that train already, before the first step; `place.is_late` then.
+
+        Returns whether they have come to their end. `num_exchanged` then says how far they are.
+        """
+        return False
+
+    @property
+    def num_exchanged(self) -> int:
+        """How many steps all workers have made together; 0 where they are not in step."""
+        return 0
+
+    def regroup(self) -> None:
+        """Meet the others again, as the newest roster has them; called while this worker rests."""
 
     @abstractmethod
     def exchange(self, *, last: bool) -> bool:
@@ -141,8 +128,24 @@ class Member(ABC):
         that is not finite is not applied: the step is noted in `place.refusals`, and is no update.
         """
 
-    def refresh(self) -> None:
-        """Bring the replica to the newest parameters, before they are evaluated or saved."""
+    def settle(self) -> None:
+        """Bring the replica to the parameters that are evaluated and saved, with all other workers.
+
+        It is called in every worker: before each evaluation, and when all have ended, before the
+        parameters are saved and before they are evaluated. What is looked at then is the replica of
+        the worker that `is_looked_at`. The promise is that a collective here cannot wait for ever:
+
+        - All workers rest when the first is called, and none goes on before all have returned.
+        - Those that have ended before the others are called too, so that all are called equally
+          often, in the same order, however many steps each has made.
+        - That holds where a target ends the run early, and where the user stops it.
+        - If a seat fails meanwhile, waits through channel or all-reduce end as in `exchange`.
+
+        It is not called after a failure, nor where compute is replayed. What it takes is not on the
+        training clock, and what it sends is not part of training's traffic. Evaluations should not
+        change what is learnt: if values are put into the replica only to be looked at, bring back
+        the worker's own in `begin`.
+        """
 
     def exchanged(self) -> Mapping[str, int]:
         """Give `sent_bytes` and `received_bytes`: values to and from other seats, where counted.
@@ -157,13 +160,18 @@ class Member(ABC):
         Known are what `exchanged` gives, `staleness` (how many updates had which), `times_last`,
         `late_s` and `wait_s` (how it came to synchronous updates, and waited for others),
         `apply_s` (how long it applied updates itself), `hidden_s` (how long gradients travelled
-        while it computed) and `buckets` (see `results.BucketTotals`).
+        while it computed), `algorithm` and `round_trip_s` (what it chose by measurement) and
+        `buckets` (see `results.BucketTotals`): all of
+        `outcome.accounts.WorkerAccount`, and of its types, or the run fails with the name of the
+        one that is not. Any other name may have a number: the result has it in the worker's
+        `other`.
         """
         return {}
 
     def take_waited_ns(self) -> int:
         """Give for how long computing only waited for an exchange, since this was last asked."""
-        return 0
+        waited_ns, self.waited_ns = self.waited_ns, 0
+        return waited_ns
 
     def wrap(self, model: nn.Module) -> nn.Module:
         """Give the module to call in the place of the model when gradients are computed."""
@@ -182,6 +190,26 @@ class Member(ABC):
         """Give the whole table of rows, for saving, where this worker has it."""
         return None
 
+    def state(self) -> State:
+        """Give what the member has learnt and counted; the replica's values are not its own.
+
+        Called while all workers rest. Servers may still be asked something: theirs is taken after.
+        """
+        raise StateError("member", type(self).__name__, "has no state(), so it cannot be saved")
+
+    def load(self, state: State) -> None:
+        del state
+        raise StateError("member", type(self).__name__, "has no load(), so it cannot be restored")
+
+    def adopt(self, state: State) -> None:
+        """Take over what was learnt, and nothing else, from a member of a group of another size."""
+        del state
+        reason = "cannot be resumed with another number of workers"
+        raise StateError("num_workers", type(self).__name__, reason)
+
+    def refresh(self) -> None:
+        """Take note that what is `pulled` has to be brought before the next step."""
+
     def close(self) -> None:
         """Let go of whatever the member holds."""
 
@@ -192,6 +220,20 @@ class Strategy(Description, ABC):
     @property
     def equals_single(self) -> bool:
         """Whether N workers at batch B give what one worker gives at batch N times B."""
+        return False
+
+    @property
+    def in_step(self) -> bool:
+        """Whether one global step is one step of every worker, so that all make equally many.
+
+        False where a push of one worker is an update by itself, where an update may do without
+        some workers, and where there are no global steps. What equals `single` is in step.
+        """
+        return self.equals_single
+
+    @property
+    def survives_workers(self) -> bool:
+        """Whether the others can go on without a worker, and with one that comes later."""
         return False
 
     @property
@@ -225,6 +267,16 @@ class Strategy(Description, ABC):
         return False
 
     @property
+    def scripts(self) -> Literal["alone", "averaged", "served"] | None:
+        """What becomes of the gradients of a script's own loop, whose own optimizer steps.
+
+        `alone`: nothing. `averaged`: `exchange` averages them, and `place.optimizer` does nothing.
+        `served`: they are pushed, and servers apply them with `place.optimizer`. None: it cannot
+        run scripts.
+        """
+        return None
+
+    @property
     def imports(self) -> tuple[str, ...]:
         """Modules that take long to import: a cluster that forks imports them once for all."""
         return ()
@@ -233,6 +285,11 @@ class Strategy(Description, ABC):
     def num_servers(self) -> int:
         """How many server seats it wants."""
         return 0
+
+    def for_workers(self, num_workers: int) -> Self:
+        """Give the strategy that so many workers carry out: all that was left open is decided."""
+        del num_workers
+        return self
 
     @property
     def servers_apart(self) -> bool:
@@ -245,12 +302,20 @@ class Strategy(Description, ABC):
         words = [f"{count} {role}{'s'[: count - 1]}" for role, count in counts.items() if count]
         return ", ".join(words)
 
-    def flows(self, nodes: Sequence[str]) -> Sequence[Flow] | None:
+    def flows(self, nodes: Mapping[str, str]) -> Sequence[Flow] | None:
         """Say what travels in a step, by theory; None where there is no closed form.
 
-        `nodes` has the node of each worker.
+        `nodes` has the node of each worker, by the worker's name.
         """
         del nodes
+        return None
+
+    def pattern(self, num_workers: int) -> Exchange | None:
+        """Say how gradients are exchanged, as far as time is concerned: what a plan is made of.
+
+        None where that is not known: then it cannot be planned.
+        """
+        del num_workers
         return None
 
     def group_problems(self, num_workers: int) -> Iterator[Problem]:
@@ -263,5 +328,9 @@ class Strategy(Description, ABC):
         """Become a worker."""
 
     def serve(self, place: Place) -> Mapping[str, Any]:
-        """Be a server until the channel says that the run is over; returns what it counted."""
+        """Be a server until the channel says that the run is over; returns what it counted.
+
+        Known are the fields of `outcome.accounts.ServerAccount`; other names are as of `counted`
+        of a member. A server that gives no `updates` is not part of the result.
+        """
         raise NotImplementedError(f"{self.name} has no servers")

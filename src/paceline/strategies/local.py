@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, final
+from typing import TYPE_CHECKING, Any, Literal, final
 
+from paceline.arithmetic.exchange import Alone
 from paceline.errors import Problem
-from paceline.finite import are_finite, flaw_of
-from paceline.optim import Update
 from paceline.strategies import STRATEGIES
 from paceline.strategies.base import Member, Place, Strategy
+from paceline.training.finite import are_finite, flaw_of
+from paceline.training.optim import Update
+from paceline.training.state import State, StateReader, attributes
 
 if TYPE_CHECKING:
     import numpy.typing as npt
     from torch import Tensor
+
+    from paceline.training.row_update import RowUpdate
+    from paceline.training.rows import Rows
 
 
 @final
@@ -36,8 +41,16 @@ class Single(Strategy):
         return True
 
     @property
+    def in_step(self) -> bool:
+        return True
+
+    @property
     def repeats(self) -> bool:
         return True
+
+    @property
+    def scripts(self) -> Literal["alone"]:
+        return "alone"
 
     def meaning(self, num_workers: int) -> str:
         del num_workers
@@ -48,6 +61,10 @@ class Single(Strategy):
             reason = "single has one worker; for more, choose another with --strategy"
             others = tuple(each for each in STRATEGIES.entries if each != self.name)
             yield Problem("num_workers", num_workers, reason, others)
+
+    def pattern(self, num_workers: int) -> Alone:
+        del num_workers
+        return Alone()
 
     def join(self, place: Place) -> Member:
         return _Alone(place, shared=True)
@@ -68,6 +85,10 @@ class Solo(Strategy):
         return self.sparse
 
     @property
+    def in_step(self) -> bool:
+        return False
+
+    @property
     def repeats(self) -> bool:
         return True
 
@@ -75,8 +96,16 @@ class Solo(Strategy):
     def counts_steps(self) -> bool:
         return False
 
+    @property
+    def scripts(self) -> Literal["alone"]:
+        return "alone"
+
     def meaning(self, num_workers: int) -> str:
         return f"{num_workers} independent workers"
+
+    def pattern(self, num_workers: int) -> Alone:
+        del num_workers
+        return Alone()
 
     def join(self, place: Place) -> Member:
         return _Alone(place, shared=False)
@@ -97,8 +126,7 @@ class _Alone(Member):
         self.rows: Tensor | None = None
         table = place.replica.table
         if table is not None:
-            values = place.replica.parameters.new_zeros(table.num_rows, table.width)
-            self.row_update = Update(place.optimizer, values)
+            self.row_update = _row_update(place, table)
 
     def pull(self, rows: Tensor) -> None:
         assert self.replica.table is not None
@@ -106,7 +134,7 @@ class _Alone(Member):
         self.replica.table.window = self.row_update.rows(rows).requires_grad_()
 
     def table_values(self) -> Tensor | None:
-        return None if self.replica.table is None else self.row_update.parameters
+        return None if self.replica.table is None else self.row_update.table()
 
     def exchange(self, *, last: bool) -> bool:
         rows = None if self.rows is None else self._row_gradients()
@@ -120,8 +148,27 @@ class _Alone(Member):
             self.global_steps = self.num_updates
         self.update.apply(self.replica.gradients, self.num_updates)
         if rows is not None and self.rows is not None:
-            self.row_update.apply_rows(self.rows, rows, self.num_updates)
+            self.row_update.apply(self.rows, rows, self.num_updates)
         return last
+
+    def state(self) -> State:
+        table = self.table_values()
+        return {
+            **attributes(self, "num_updates", "update"),
+            **({} if table is None else {"table": table, "row_update": self.row_update.state()}),
+        }
+
+    def load(self, state: State) -> None:
+        with StateReader(state) as fields:
+            fields.attributes(self, "num_updates", "update")
+            if self.replica.table is not None:
+                fields.fill("table", self.row_update.parameters)
+                fields.part("row_update", self.row_update)
+        if self.global_steps is not None:
+            self.global_steps = self.num_updates
+
+    def adopt(self, state: State) -> None:
+        self.load(state)  # nothing of it is about others
 
     def _row_gradients(self) -> Tensor:
         assert self.replica.table is not None
@@ -132,6 +179,14 @@ class _Alone(Member):
     def _refuse(self, rows: Tensor | None) -> None:
         values = [self._gradients] if rows is None else [self._gradients, _flat(rows)]
         self._refusals.note(flaw_of(*values), after=self.num_updates)
+
+
+def _row_update(place: Place, table: Rows) -> RowUpdate:
+    from paceline.training.row_update import RowUpdate, new_table, values_per_row
+
+    num_values = values_per_row(place.optimizer, table.width)
+    values = new_table(table.num_rows, num_values, place.replica.parameters.dtype)
+    return RowUpdate(place.optimizer, values, table.width)
 
 
 def _flat(rows: Tensor) -> npt.NDArray[Any]:

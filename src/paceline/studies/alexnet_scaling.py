@@ -6,9 +6,9 @@ import itertools
 from collections.abc import Callable
 from typing import Final
 
-from paceline.exhibits import Column, Figure, Table
-from paceline.results import NodeUsage
-from paceline.stored import StoredRun
+from paceline.exhibits.values import Column, Figure, Table
+from paceline.outcome.results import NodeUsage
+from paceline.store.stored import StoredRun
 from paceline.studies import charts, measures, medians
 from paceline.studies.base import Judged, Study, judged
 from paceline.studies.evidence import Evidence, Untestable

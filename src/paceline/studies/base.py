@@ -6,12 +6,22 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final, final
 
-from paceline.background import background
 from paceline.errors import StoreError
-from paceline.exhibits import Claim, Exhibit, Figure, Judgement, Listing, Page, Section, Table
-from paceline.stored import labels_of
+from paceline.exhibits.background import background
+from paceline.exhibits.values import (
+    Claim,
+    Exhibit,
+    Figure,
+    Judgement,
+    Listing,
+    Page,
+    Section,
+    Table,
+)
+from paceline.settings import Fields
+from paceline.store.stored import labels_of
 from paceline.studies.evidence import Evidence, Untestable
-from paceline.studies.grid import Fields, Grid, Variant
+from paceline.studies.grid import Grid, Variant
 
 # What keeps one table, figure or claim from being made, and no other: a run that is not there, or
 # one whose rows cannot be read.

@@ -8,9 +8,10 @@ from typing import Any, Final
 import polars
 from polars import col
 
-from paceline import curves, drawing
-from paceline.exhibits import Column, Figure, Table, table_of
-from paceline.stored import StoredRun, labels_of
+from paceline.exhibits import drawing
+from paceline.exhibits.values import Column, Figure, Table, table_of
+from paceline.store import curves
+from paceline.store.stored import StoredRun, labels_of
 from paceline.studies.evidence import Evidence, Untestable
 from paceline.studies.measures import median, of
 
@@ -68,7 +69,7 @@ def loss(
     return figure(
         name,
         title,
-        joined(frames),
+        appended(frames),
         [Column(name="run", label="run"), x, RAW, LOSS],
         lambda frame: drawing.lines(frame, x, LOSS, by="run", strategies=by, faint=RAW),
         caption=caption,
@@ -90,7 +91,7 @@ def rate(name: str, title: str, runs: Runs) -> Figure:
     return figure(
         name,
         title,
-        joined(frames),
+        appended(frames),
         [Column(name="run", label="run"), STEPS, y],
         lambda frame: drawing.lines(frame, STEPS, y, by="run", strategies=by, zero=True),
         runs=runs,
@@ -116,7 +117,7 @@ def usage(
         if nodes is not None:
             kept = kept.filter(col("node").is_in(nodes))
         frames.append(kept.with_columns(polars.lit(label).alias("run")))
-    frame = joined(frames)
+    frame = appended(frames)
     by = {each: each for each in sorted(frame["node"].unique())}
     y = MEASURES[measure]
     return figure(
@@ -187,7 +188,7 @@ def over_tag(
     return over(name, title, rows, x, y, by=by, caption=caption, runs=shown)
 
 
-def joined(frames: Sequence[polars.DataFrame]) -> polars.DataFrame:
+def appended(frames: Sequence[polars.DataFrame]) -> polars.DataFrame:
     """Put the rows of several runs below one another; raises `Untestable` where there are none."""
     if not frames:
         raise Untestable("none of the runs it shows is there")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from paceline.stored import StoredRun
+from paceline.store.stored import StoredRun
 from paceline.studies import measures
 from paceline.studies.base import Judged, judged
-from paceline.studies.criteo_gradient import Gradient
+from paceline.studies.criteo_gradient import ProductTimes
 from paceline.studies.criteo_step import SAID_S, STEP_PARTS, DenseStep
 from paceline.studies.criteo_stragglers import stragglers
 from paceline.studies.evidence import Evidence, Untestable
@@ -131,7 +131,7 @@ def s4(evidence: Evidence) -> Judged:
 
 def s5(evidence: Evidence) -> Judged:
     dense, sparse = (
-        Gradient.of(evidence.first(group, strategy=SYNC)) for group in ("dense", "resources")
+        ProductTimes.of(evidence.first(group, strategy=SYNC)) for group in ("dense", "resources")
     )
     if not dense.is_seen:
         raise Untestable("no backward product is in the profile of the dense model")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, Self, final
 
-from paceline.stored import StoredRun
+from paceline.store.stored import StoredRun
 from paceline.studies.evidence import Untestable
 from paceline.studies.measures import known
 
@@ -18,7 +18,7 @@ _PRODUCTS: Final = (_ADD, "numpy::backward_product")
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Gradient:
+class ProductTimes:
     """The backward product of worker 0's steps beside its other operators, in milliseconds."""
 
     product_ms: float

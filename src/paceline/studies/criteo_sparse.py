@@ -8,10 +8,10 @@ from typing import Final
 import polars
 from polars import col
 
-from paceline import curves, drawing
-from paceline.exhibits import Column, Figure, Table
-from paceline.palette import COLOURS, OTHERS
-from paceline.stored import StoredRun
+from paceline.exhibits import drawing
+from paceline.exhibits.values import Column, Figure, Table
+from paceline.store import curves
+from paceline.store.stored import StoredRun
 from paceline.studies import charts, criteo_claims, medians
 from paceline.studies.base import Study
 from paceline.studies.criteo_claims import (
@@ -21,7 +21,7 @@ from paceline.studies.criteo_claims import (
     per_1000_steps,
     train_s,
 )
-from paceline.studies.criteo_gradient import operator_ms
+from paceline.studies.criteo_operators import operators, profile
 from paceline.studies.criteo_step import STEP_PARTS, step_parts
 from paceline.studies.evidence import Evidence
 from paceline.studies.measures import median, of
@@ -45,13 +45,6 @@ TABLE_2: Final = {"sync": (129, 92, 92, 1.3, 2.1), "async": (58, 248, 248, 0.31,
 TABLE_3: Final = {
     "sync": {1: 135.7, 100: 67.9, 1000: 63.4, 10_000: 64.8},
     "async": {1: 145.5, 100: 65.5, 1000: 62.3, 10_000: 62.1},
-}
-# The untitled report, table 1: ms at batch 10.
-OPERATORS: Final = {
-    "forward sparse-dense product": "2.02",
-    "elementwise steps": "0.009 to 0.03",
-    "backward sparse-dense product": "80.91",
-    "sum over the batch": "42.45",
 }
 # The untitled report, table 3: batch 20, one node; sync, async.
 PEAKS: Final = {
@@ -182,33 +175,6 @@ def batch_times(evidence: Evidence) -> Table:
     return charts.side_by_side("table-3", title, rows, columns, note=_origin(shown), runs=shown)
 
 
-def operators(evidence: Evidence) -> Table:
-    """Time of each operator of a gradient, beside the untitled report's."""
-    ours = {name: _operators(name, evidence) for name in ("dense", "resources")}
-    rows = [
-        {"operator": name, "dense": ours["dense"].get(name), "sparse": ours["resources"].get(name)}
-        for name in dict.fromkeys([*ours["dense"], *ours["resources"]])
-    ]
-    rows += [
-        {"operator": f"untitled report: {name}", "said": said} for name, said in OPERATORS.items()
-    ]
-    columns = [
-        Column(name="operator", label="operator"),
-        Column(name="dense", label="dense model, here", unit="ms", form=".3f"),
-        Column(name="sparse", label="row-sparse, here", unit="ms", form=".3f"),
-        Column(name="said", label="untitled report, batch 10 (ms)", published=True),
-    ]
-    title = "Profile of one gradient (the untitled report, table 1)"
-    shown = [evidence.first(group, strategy="ps-sync") for group in ours]
-    return charts.side_by_side("operators", title, rows, columns, note=_PROFILED, runs=shown)
-
-
-_PROFILED: Final = (
-    "Sync, worker 0, batch 20: time within each operator itself, of a step, by torch's profiler."
-)
-_MOST_OPERATORS: Final = 6
-
-
 def peaks(evidence: Evidence) -> Table:
     """Peaks of disk, CPU, memory and network at batch 20, beside the untitled report's."""
     sides = {
@@ -255,36 +221,11 @@ def error_over(axis: Column, name: str, group: str, evidence: Evidence) -> Figur
     return charts.figure(
         name,
         title,
-        charts.joined(frames),
+        charts.appended(frames),
         [Column(name="run", label="run"), axis, ERROR],
         lambda frame: drawing.lines(frame, axis, ERROR, by="run", strategies=MODES),
         caption=medians.first_of(evidence.num_seeds(group)) + _origin(list(runs.values())),
         runs=runs,
-    )
-
-
-def profile(evidence: Evidence) -> Figure:
-    """Where the time of a gradient goes, with the dense model and with rows."""
-    rows = [
-        {"run": how, "operator": operator, "ms": ms}
-        for how, group in (("dense model", "dense"), ("row-sparse", "resources"))
-        for operator, ms in _operators(group, evidence).items()
-    ]
-    parts = dict.fromkeys(str(row["operator"]) for row in rows)
-    shades = (*COLOURS.values(), *OTHERS)
-    colours = {part: shades[number % len(shades)] for number, part in enumerate(parts)}
-    value = Column(name="ms", label="time of a step", unit="ms", form=".3f")
-    sides = {"dense model": "ps-sync", "row-sparse": "ps-sync"}
-    return charts.figure(
-        "profile",
-        "Profile of one gradient, batch 20 (the untitled report)",
-        polars.DataFrame(rows),
-        [Column(name="run", label="run"), Column(name="operator", label="operator"), value],
-        lambda frame: drawing.stacked(
-            frame, value, by="run", part="operator", parts=colours, strategies=sides
-        ),
-        caption=_PROFILED,
-        runs={"dense": evidence.first("dense"), "sparse": evidence.first("resources")},
     )
 
 
@@ -307,14 +248,6 @@ def scaling(evidence: Evidence) -> Figure:
         measure=lambda run: run.result.samples_per_s,
         series=series,
     )
-
-
-def _operators(group: str, evidence: Evidence) -> dict[str, float]:
-    """Milliseconds of a worker's step, by operator, the small ones together."""
-    times = operator_ms(evidence.first(group, strategy="ps-sync"))
-    largest = sorted(times, key=lambda name: -times[name])[:_MOST_OPERATORS]
-    shown = {name: times[name] for name in largest}
-    return shown | {"all others": sum(times.values()) - sum(shown.values())}
 
 
 def _bottleneck_values(run: StoredRun) -> tuple[float | None, ...]:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, Self, final
 
-from paceline.exhibits import Column, Table
-from paceline.stored import StoredRun
+from paceline.exhibits.values import Column, Table
+from paceline.store.stored import StoredRun
 from paceline.studies import charts, measures
 from paceline.studies.evidence import Evidence
 from paceline.studies.measures import known

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from paceline.stored import StoredRun
+from paceline.store.stored import StoredRun
 from paceline.studies.base import Judged, judged
 from paceline.studies.evidence import Evidence, Untestable
 from paceline.studies.measures import above, median, of, spread

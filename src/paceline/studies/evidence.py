@@ -8,9 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, final
 
-from paceline import untrusted
-from paceline.schema import fits
-from paceline.stored import StoredRun
+from paceline.reading import untrusted
+from paceline.reading.schema import fits
+from paceline.store.stored import StoredRun
 from paceline.studies.grid import Planned
 
 PEERS: Final = "peers.json"
@@ -72,6 +72,11 @@ class Evidence:
     def planned(self, group: str, tag: str) -> list[Any]:
         """Say which values of a tag there will be when all is carried out."""
         return list(dict.fromkeys(each.tags[tag] for each in self._plans(group, {})))
+
+    def is_settled(self, group: str, **tags: Any) -> bool:
+        """Say whether each of these runs has finished, or it is known why it has not."""
+        plans = self._plans(group, tags)
+        return all(each.name in self.runs or each.name in self.missing for each in plans)
 
     def num_seeds(self, group: str, **tags: Any) -> int:
         """Say with how many seeds these runs were carried out; of several, those with most."""

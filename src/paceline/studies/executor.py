@@ -12,29 +12,29 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import final
 
-from paceline import driver
 from paceline.clusters.zygote import Zygote
+from paceline.engine import driver
+from paceline.engine.progress import RunView
 from paceline.errors import DataError, Interrupted, NotHere, RunError, SpecError
-from paceline.progress import View
-from paceline.results import Result
-from paceline.runs import RunDir
-from paceline.stored import StoredRun
+from paceline.outcome.results import Result
+from paceline.store.runs import RunDir
+from paceline.store.stored import StoredRun
 from paceline.studies.evidence import Evidence
 from paceline.studies.folder import Contents, StudyDir, seconds_of
 from paceline.studies.grid import Planned
-from paceline.studies.here import Settled, settle_by
+from paceline.studies.here import SettledRun, settle_by
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Standing:
+class StudyStanding:
     """How a study stands while it is carried out."""
 
     num_done: int
     num_all: int
     name: str
     """The run that is being carried out, or was last."""
-    view: View | None = None
+    view: RunView | None = None
     """How that run stands, while it goes on."""
     result: Result | None = None
     """What came of it, when it is over."""
@@ -43,11 +43,11 @@ class Standing:
     """For the whole study, judged by the runs that are finished; None while none is."""
 
 
-Watch = Callable[[Standing], None]
+Watch = Callable[[StudyStanding], None]
 
 
 def carry_out(
-    runs: Sequence[Settled],
+    runs: Sequence[SettledRun],
     folder: StudyDir,
     watch: Watch | None = None,
     *,
@@ -79,7 +79,7 @@ class _Course:
     """What is finished, what failed, and how long it took."""
 
     def __init__(
-        self, runs: Sequence[Settled], folder: StudyDir, contents: Contents, watch: Watch
+        self, runs: Sequence[SettledRun], folder: StudyDir, contents: Contents, watch: Watch
     ) -> None:
         self._runs = runs
         self._folder = folder
@@ -95,7 +95,7 @@ class _Course:
             if key in self._groups
         }
 
-    def carry_out(self, run: Settled, zygote: Zygote) -> None:
+    def carry_out(self, run: SettledRun, zygote: Zygote) -> None:
         if run.spec is None or run.key is None or run.key in self._finished:
             return
         self._contents.clear_unfinished(run.key)
@@ -135,14 +135,14 @@ class _Course:
 
     def _tell(
         self,
-        run: Settled,
-        view: View | None = None,
+        run: SettledRun,
+        view: RunView | None = None,
         result: Result | None = None,
         failure: str | None = None,
     ) -> None:
         todo = self._todo()
         self._watch(
-            Standing(
+            StudyStanding(
                 num_done=self._num_possible - len(todo),
                 num_all=self._num_possible,
                 name=run.planned.name,
@@ -153,14 +153,14 @@ class _Course:
             )
         )
 
-    def _todo(self) -> list[Settled]:
+    def _todo(self) -> list[SettledRun]:
         return [
             each
             for each in self._runs
             if each.key not in self._finished and each.planned.name not in self._failed
         ]
 
-    def _left_s(self, todo: Iterable[Settled], view: View | None) -> float | None:
+    def _left_s(self, todo: Iterable[SettledRun], view: RunView | None) -> float | None:
         """Expect of a run what others of its group took, or all where none has finished."""
         by_group: dict[str, list[float]] = {}
         for key, seconds in self._seconds.items():

@@ -21,12 +21,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, final
 
-from paceline import schema, untrusted
 from paceline.errors import StoreError
-from paceline.runs import RunDir, write_atomically
-from paceline.stored import StoredRun
+from paceline.reading import schema, untrusted
+from paceline.settings import Fields
+from paceline.store.runs import RunDir, write_atomically
+from paceline.store.stored import StoredRun
 from paceline.studies import NOTE, RUNS
-from paceline.studies.grid import Fields, Variant
+from paceline.studies.grid import Variant
 from paceline.studies.keys import key_of_table
 
 # As `create_run` names a folder: what is named otherwise was put there by somebody.

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars
 
-from paceline import drawing
-from paceline.exhibits import Column, Figure
-from paceline.palette import COLOURS
-from paceline.stored import StoredRun
+from paceline.exhibits import drawing
+from paceline.exhibits.palette import COLOURS
+from paceline.exhibits.values import Column, Figure
+from paceline.store.stored import StoredRun
 from paceline.studies.charts import figure
 from paceline.studies.evidence import Untestable
 

@@ -21,16 +21,13 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import resources
-from typing import Any, Final, Literal, Self, final
+from typing import Any, Literal, Self, final
 
 from paceline.errors import Problem, SpecError
+from paceline.settings import Fields, flat, merged, nested
 from paceline.studies.reports import REPORTS, Report
 
 Variant = Literal["quick", "full"]
-Fields = Mapping[str, Any]
-
-# Only one of these says how long a run is: a later one takes an earlier one's place.
-_LENGTHS: Final = ("steps", "worker_steps", "samples", "epochs", "seconds")
 
 
 @final
@@ -50,16 +47,7 @@ class Planned:
 
     def table(self, over: Fields | None = None) -> dict[str, Any]:
         """Give the spec as nested tables."""
-        table: dict[str, Any] = {}
-        for field, value in joined(self.fields, over or {}).items():
-            *path, last = field.split(".")
-            inner = table
-            for key in path:
-                inner = inner.setdefault(key, {})
-                if not isinstance(inner, dict):
-                    raise SpecError([Problem(field, value, f"{key} = {inner!r} is given too")])
-            inner[last] = value
-        return table
+        return nested(merged(self.fields, over or {}))
 
 
 @final
@@ -94,7 +82,7 @@ class Grid:
             reports=table["reports"],
             after=tuple(REPORTS[each] for each in table.get("after", ())),
             claims=table["claims"],
-            common=dict(_dotted(table.get("common", {}))),
+            common=flat(table.get("common", {})),
             variants={each: table[each] for each in ("quick", "full") if each in table},
             blocks=tuple(table.get("runs", ())),
         )
@@ -135,15 +123,15 @@ class Grid:
         if own.get("skip"):
             return
         general = self.variants.get(variant, {}).get("set", {})
-        fixed = joined(self.common, flat(general), flat(block.get("set", {})))
-        fixed = joined(fixed, flat(own.get("set", {})))
+        fixed = merged(self.common, flat(general), flat(block.get("set", {})))
+        fixed = merged(fixed, flat(own.get("set", {})))
         each = flat(block.get("each", {})) | flat(own.get("each", {}))
         num_seeds = own.get("seeds", block.get("seeds", 1))
         for values in itertools.product(*each.values()):
             varied = dict(zip(each, values, strict=True))
             tags = {_tag(field): value for field, value in varied.items()}
             for repetition in range(num_seeds):
-                fields = joined(fixed, varied, {"seed": repetition}, over)
+                fields = merged(fixed, varied, {"seed": repetition}, over)
                 yield Planned(
                     name="-".join([block["group"], *map(_word, tags.values()), f"{repetition}"]),
                     group=block["group"],
@@ -157,33 +145,6 @@ class Grid:
 def _varied_by(block: Mapping[str, Any]) -> Iterator[str]:
     for each in (block, block.get("quick", {}), block.get("full", {})):
         yield from flat(each.get("each", {}))
-
-
-def joined(*tables: Fields) -> dict[str, Any]:
-    """Put fields over one another, the later over the earlier."""
-    result: dict[str, Any] = {}
-    for table in tables:
-        if any(field in table for field in _LENGTHS):
-            result = {key: value for key, value in result.items() if key not in _LENGTHS}
-        for field, value in table.items():
-            if field.endswith(".name") and result.get(field, value) != value:
-                part = field.removesuffix("name")  # another part drops the old one's fields
-                result = {key: kept for key, kept in result.items() if not key.startswith(part)}
-            result[field] = value
-    return result
-
-
-def flat(table: Mapping[str, Any]) -> dict[str, Any]:
-    """Name the fields of nested tables with dots."""
-    return dict(_dotted(table))
-
-
-def _dotted(table: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in table.items():
-        if isinstance(value, Mapping):
-            yield from _dotted(value, f"{prefix}{key}.")
-        else:
-            yield f"{prefix}{key}", value
 
 
 def _tag(field: str) -> str:

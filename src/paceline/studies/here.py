@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Container, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Final, final
+from typing import Any, Final, final
 
 from paceline.clusters import CLUSTERS
 from paceline.errors import Problem, SpecError
+from paceline.parts import build_part, cluster_of
 from paceline.spec import RunSpec
 from paceline.studies.grid import Planned
 from paceline.studies.keys import key_of
@@ -21,7 +22,7 @@ _FALLBACK: Final = {"cluster.name": "local"}
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Settled:
+class SettledRun:
     """A planned run and its spec; without one, why it cannot be carried out here."""
 
     planned: Planned
@@ -37,7 +38,7 @@ class Settled:
         return None if self.spec is None else key_of(self.spec)
 
 
-def settle(plans: Sequence[Planned]) -> list[Settled]:
+def settle(plans: Sequence[Planned]) -> list[SettledRun]:
     """Make specs of planned runs, with a cluster that is here.
 
     Raises `SpecError` if none can be made because all are described wrongly.
@@ -49,7 +50,7 @@ def settle(plans: Sequence[Planned]) -> list[Settled]:
     return runs
 
 
-def settle_by(plans: Sequence[Planned], finished: Container[str | None]) -> list[Settled]:
+def settle_by(plans: Sequence[Planned], finished: Container[str | None]) -> list[SettledRun]:
     """Make the specs by which runs are found that are finished, wherever that was.
 
     A study may have been carried out where there is an emulated cluster, or where there is none.
@@ -67,27 +68,44 @@ def missing_emulation() -> str | None:
     return None
 
 
-def _found(planned: Planned, finished: Container[str | None]) -> Settled | None:
+def _on_few_nodes(table: dict[str, Any]) -> dict[str, Any]:
+    """Leave out machines that a run has no seat for: a study has runs of one worker, and of few."""
+    cluster, workers = cluster_of(table), table.get("num_workers", 1)
+    if not cluster.is_elsewhere:
+        return table
+    strategy = build_part("strategy", {"strategy": {}, **table})
+    needed = workers + (strategy.num_servers if strategy.servers_apart else 0)
+    kept = dict(table["cluster"])
+    if isinstance(kept.get("hosts"), list):
+        kept["hosts"] = kept["hosts"][:needed]
+    elif not isinstance(kept.get("hosts"), Mapping) and hasattr(cluster, "nodes"):
+        kept["nodes"] = min(cluster.nodes, needed)
+    return {**table, "cluster": kept}
+
+
+def _found(planned: Planned, finished: Container[str | None]) -> SettledRun | None:
     for over in ({}, _FALLBACK) if planned.fields.get("cluster.name") == EMULATED else ({},):
         with contextlib.suppress(SpecError):
-            run = Settled(planned=planned, spec=RunSpec.from_table(planned.table(over)))
+            table = _on_few_nodes(planned.table(over))
+            run = SettledRun(planned=planned, spec=RunSpec.from_table(table))
             if run.key in finished:
                 return replace(run, note=f"Carried out {ON_ONE_NODE}" if over else "")
     return None
 
 
-def _settled(planned: Planned) -> Settled:
+def _settled(planned: Planned) -> SettledRun:
     over, note = {}, ""
     cluster = planned.fields.get("cluster.name")
     if planned.needs not in {None, cluster}:
         problem = f"it needs the cluster `{planned.needs}`, but `{cluster}` was given"
-        return Settled(planned=planned, spec=None, problem=problem)
+        return SettledRun(planned=planned, spec=None, problem=problem)
     if cluster == EMULATED and (missing := missing_emulation()):
         if planned.needs == EMULATED:
-            return Settled(planned=planned, spec=None, problem=missing)
+            return SettledRun(planned=planned, spec=None, problem=missing)
         over, note = _FALLBACK, f"{missing}: {ON_ONE_NODE}"
     try:
-        return Settled(planned=planned, spec=RunSpec.from_table(planned.table(over)), note=note)
+        table = _on_few_nodes(planned.table(over))
+        return SettledRun(planned=planned, spec=RunSpec.from_table(table), note=note)
     except SpecError as error:
         problem = "; ".join(str(each) for each in error.problems)
-        return Settled(planned=planned, spec=None, problem=problem, wrong=error.problems)
+        return SettledRun(planned=planned, spec=None, problem=problem, wrong=error.problems)

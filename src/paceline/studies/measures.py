@@ -10,9 +10,9 @@ from typing import Final
 import polars
 from polars import col
 
-from paceline import curves
-from paceline.results import NodeUsage
-from paceline.stored import StoredRun
+from paceline.outcome.results import NodeUsage
+from paceline.store import curves
+from paceline.store.stored import StoredRun
 from paceline.studies.evidence import Untestable
 
 ALIKE: Final = 0.02

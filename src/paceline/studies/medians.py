@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
-from paceline.exhibits import Column
+from paceline.exhibits.values import Column
 from paceline.studies.measures import median
 
 SEEDS: Final = Column(name="n", label="n", form="d")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Final
 
-from paceline.stored import StoredRun
+from paceline.store.stored import StoredRun
 from paceline.studies import measures
 from paceline.studies.base import Judged, judged
 from paceline.studies.evidence import Evidence, Untestable
@@ -142,7 +142,7 @@ def l10(evidence: Evidence) -> Judged:
 
 def l11(evidence: Evidence) -> Judged:
     del evidence
-    raise Untestable("workers cannot join a run that has started yet: all start together")
+    raise Untestable("all workers start together here: `paceline study faults` judges it")
 
 
 def l12(evidence: Evidence) -> Judged:

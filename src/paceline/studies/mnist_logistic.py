@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from paceline.exhibits import Column, Figure, Table
-from paceline.stored import StoredRun
+from paceline.exhibits.values import Column, Figure, Table
+from paceline.store.stored import StoredRun
 from paceline.studies import charts, mnist_claims, mnist_conditions
 from paceline.studies.base import Study
 from paceline.studies.evidence import Evidence, Untestable

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, final
 
-from paceline.results import NodeUsage
-from paceline.stored import StoredRun
+from paceline.outcome.results import NodeUsage
+from paceline.store.stored import StoredRun
 from paceline.studies import measures
 from paceline.studies.evidence import Evidence, Untestable
 from paceline.studies.measures import known, median, node, node_bytes, of, per_s, spread

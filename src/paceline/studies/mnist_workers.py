@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Final
 
-from paceline.exhibits import Column, Figure, Table
-from paceline.stored import StoredRun
+from paceline.exhibits.values import Column, Figure, Table
+from paceline.store.stored import StoredRun
 from paceline.studies import charts, medians
 from paceline.studies.evidence import Evidence
 from paceline.studies.measures import median, of

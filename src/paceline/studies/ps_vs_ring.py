@@ -7,10 +7,11 @@ from typing import Any, Final
 
 import polars
 
-from paceline import curves, drawing
-from paceline.exhibits import Column, Figure, Table
-from paceline.palette import COLOURS
-from paceline.stored import StoredRun
+from paceline.exhibits import drawing
+from paceline.exhibits.palette import COLOURS
+from paceline.exhibits.values import Column, Figure, Table
+from paceline.store import curves
+from paceline.store.stored import StoredRun
 from paceline.studies import charts, ring_claims
 from paceline.studies.base import Study
 from paceline.studies.evidence import Evidence, Untestable
@@ -18,6 +19,7 @@ from paceline.studies.measures import median, of
 from paceline.studies.ring_arithmetic import MIB, NETWORKS, ideal_step_s, link_of
 from paceline.studies.ring_claims import model_bytes, server_node
 from paceline.studies.ring_links import RING_BY_LINK, SPEED_UP_LINKS, ring_by_link, speed_up_links
+from paceline.studies.ring_spread import SPREAD
 
 # Shi, table 3.1, beside the sizes: top-1 %, top-5 %, GFLOPs.
 TABLE_3_1: Final = {
@@ -156,7 +158,7 @@ def one_time_line(evidence: Evidence) -> Figure:
     return charts.figure(
         "one-time-line",
         "Packets that the server receives, 2, 4 and 6 workers, `ps-sync` (Shi, fig. 5.1)",
-        charts.joined(frames),
+        charts.appended(frames),
         [Column(name="run", label="run"), charts.TIME, y],
         lambda frame: drawing.lines(frame, charts.TIME, y, by="run", strategies=by, zero=True),
         runs=runs,
@@ -281,6 +283,13 @@ STUDY: Final = Study(
         "images-ps": lambda evidence: rates("images-ps", "4.1", "ps", evidence),
         "images-ring": lambda evidence: rates("images-ring", "4.2", "ring", evidence),
         "speed-up-ps": lambda evidence: speed_ups("speed-up-ps", "4.3", "ps", evidence),
+        "speed-up-spread": lambda evidence: _over_workers(
+            "speed-up-spread",
+            "Speed-up over workers, parameter server with a server beside every worker",
+            SPREAD,
+            SPEED_UP,
+            evidence,
+        ),
         "speed-up-ring": lambda evidence: speed_ups("speed-up-ring", "4.4", "ring", evidence),
         SPEED_UP_LINKS: speed_up_links,
         "cpu-ps": _used("cpu-ps", "4.5-4.7", "ps", "cpu_percent"),

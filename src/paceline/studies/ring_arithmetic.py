@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from importlib import resources
 from typing import Final, final
 
-from paceline.closed_form import Link, Step, ps_sync_step_s, ring_step_s
+from paceline.arithmetic.all_reduce import ring_step_s
+from paceline.arithmetic.closed_form import ps_sync_step_s
+from paceline.arithmetic.network import LinkRate
+from paceline.arithmetic.step import ComputeStep
 from paceline.spec import RunSpec
-from paceline.stored import StoredRun
+from paceline.store.stored import StoredRun
 
 MIB: Final = 2**20
 DEVICE: Final = "replay:k80"
@@ -21,7 +24,7 @@ _FLOAT_BYTES: Final = 4
 
 @final
 @dataclass(frozen=True)
-class Layer:
+class ShiLayer:
     """What of a network's layer decides how long a step takes; multiply-adds are of one row."""
 
     name: str
@@ -31,7 +34,7 @@ class Layer:
 
 @final
 @dataclass(frozen=True)
-class Network:
+class ShiNetwork:
     """A network as Shi has it."""
 
     label: str
@@ -40,32 +43,40 @@ class Network:
 
 
 NETWORKS: Final = {
-    "alexnet-cifar10": Network("AlexNet", 233),
-    "vgg16-cifar10": Network("VGG16", 528),
-    "vgg19-cifar10": Network("VGG19", 548),
-    "resnet50-cifar10": Network("ResNet50", 98),
-    "resnet152-cifar10": Network("ResNet152", 230),
+    "alexnet-cifar10": ShiNetwork("AlexNet", 233),
+    "vgg16-cifar10": ShiNetwork("VGG16", 528),
+    "vgg19-cifar10": ShiNetwork("VGG19", 548),
+    "resnet50-cifar10": ShiNetwork("ResNet50", 98),
+    "resnet152-cifar10": ShiNetwork("ResNet152", 230),
 }
 
 
-def link_of(run: StoredRun) -> Link | None:
+def link_of(run: StoredRun) -> LinkRate | None:
     """Give the link of the run's nodes; None where they have none."""
     rate = run.spec.get("cluster", {}).get("link")
-    return Link(bits_per_s=float(rate)) if rate else None
+    return LinkRate(bits_per_s=float(rate)) if rate else None
 
 
 def ideal_step_s(run: StoredRun) -> float | None:
     """Say how long a step should take; None where nothing is known of its network or link.
 
-    A server's exchange follows the computing. A ring's hides behind back-propagation, but for the
-    gradients of the first layers, which are finished last.
+    A ring's exchange hides behind back-propagation, but for the gradients of the first layers,
+    which are finished last; a server's behind the next forward pass too, where it overlaps.
     """
     link = link_of(run)
     if link is None or run.result.workload not in NETWORKS:
         return None
     step = step_of(run.result.workload, run.result.batch_size)
     if run.result.servers:
-        return ps_sync_step_s(step, link, run.result.num_workers, separate=True)
+        strategy = run.spec.get("strategy", {})
+        return ps_sync_step_s(
+            step,
+            link,
+            run.result.num_workers,
+            num_servers=len(run.result.servers),
+            separate=strategy.get("placement", "separate") == "separate",
+            overlap=bool(strategy.get("overlap", False)),
+        )
     return ring_step_s(step, link, run.result.num_workers)
 
 
@@ -88,12 +99,12 @@ def compute_over_exchange(run: StoredRun) -> float | None:
 
 
 @functools.cache
-def step_of(workload: str, batch: int) -> Step:
+def step_of(workload: str, batch: int) -> ComputeStep:
     """Take a network's step apart: when which gradients are finished, without any exchange."""
     rates = RunSpec.from_table({"workload": workload, "device": DEVICE, "batch": batch}).rates()
     layers = layers_of(workload)
     times = rates.layer_times([(each.name, each.multiply_adds) for each in layers], batch)
-    return Step.of(
+    return ComputeStep.of(
         [
             (time.forward_s, time.backward_s, _FLOAT_BYTES * layer.num_parameters)
             for time, layer in zip(times, layers, strict=True)
@@ -101,11 +112,11 @@ def step_of(workload: str, batch: int) -> Step:
     )
 
 
-def layers_of(workload: str) -> list[Layer]:
+def layers_of(workload: str) -> list[ShiLayer]:
     """Give a network's layers as they were written down: to take it apart would need torch."""
     text = resources.files("paceline.studies").joinpath(LAYERS).read_text(encoding="utf-8")
     return [
-        Layer(row["layer"], int(row["num_parameters"]), int(row["multiply_adds"]))
+        ShiLayer(row["layer"], int(row["num_parameters"]), int(row["multiply_adds"]))
         for row in csv.DictReader(text.splitlines())
         if row["workload"] == workload
     ]

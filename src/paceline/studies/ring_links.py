@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
-from paceline.exhibits import Column, Figure, Table
-from paceline.stored import StoredRun
+from paceline.exhibits.values import Column, Figure, Table
+from paceline.store.stored import StoredRun
 from paceline.studies import charts
 from paceline.studies.evidence import Evidence
 from paceline.studies.measures import median, of

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from typing import Final
 
-from paceline.stored import StoredRun
+from paceline.store.stored import StoredRun
 from paceline.studies.base import Judged, judged
 from paceline.studies.evidence import Evidence, Untestable
 from paceline.studies.measures import above, per_s, spread

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Sequence
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from paceline.clusters.base import Berth, Cluster, Crew, Departure, Job
 from paceline.comm.base import Finished
-from paceline.comm.line import Message
+from paceline.comm.roster import Roster, Seat, Sitting
+from paceline.comm.words import Abort, Answered, Finish, Here, Members, Piece, Start, Word
 from paceline.errors import Aborted
+from paceline.system.waiting import time_left
+from paceline.testing.sharing import shared_zygote
 
 _PATIENCE_S = 60.0
 
 
 def entry(berth: Berth) -> int:
-    """What the seats of these tests do; the name of the run's folder says which."""
-    return _PARTS[berth.run_dir.name](berth)
+    """What the seats of these tests do; their orders say which."""
+    return _PARTS[berth.ticket.orders.spec or ""](berth)
 
 
 def _say_who(berth: Berth) -> int:
-    berth.line.send("here", seat=berth.seat.name, node=berth.seat.node)
+    berth.line.send(Answered([berth.seat.name, berth.seat.node]))
     return 0
 
 
@@ -35,8 +38,8 @@ def _greet(berth: Berth) -> int:
                 message = channel.receive()
                 channel.send(message.sender, message.values * 10)
         channel.send("server0", torch.tensor([float(berth.seat.index)]))
-        berth.line.send("answer", value=channel.receive().values.item())
-        berth.line.wait("finish")
+        berth.line.send(Answered(channel.receive().values.item()))
+        berth.line.wait(Finish)
     except Finished:
         pass
     finally:
@@ -45,9 +48,9 @@ def _greet(berth: Berth) -> int:
 
 
 def _wait_for_ever(berth: Berth) -> int:
-    berth.line.send("waiting")
+    berth.line.send(Answered("waiting"))
     try:
-        berth.line.wait("never")
+        berth.line.wait(Start)  # which nobody says
     except Aborted as error:
         if str(error) != "the driver is gone":
             return 7
@@ -77,6 +80,8 @@ class ClusterConformance:
             entry=f"{__name__}:entry",
             seats=[seat for seat in seats if seat.role != "monitor"],
             threads=1,
+            zygote=shared_zygote(),
+            text=what,
         )
         return self.cluster.start(job)
 
@@ -91,10 +96,9 @@ class ClusterConformance:
     def test_every_seat_starts_knows_who_it_is_and_leaves(self, tmp_path: Path) -> None:
         crew = self.start("who", tmp_path, workers=3)
         try:
-            said = {name: _next(crew, name) for name in crew.lines}
-            assert {name: each["seat"] for name, each in said.items()} == {
-                name: name for name in ("worker0", "worker1", "worker2")
-            }
+            nodes = {seat.name: seat.node for seat in self.cluster.seats(3, 0)}
+            said = {name: _answer(crew, name) for name in crew.lines}
+            assert said == {name: [name, nodes[name]] for name in ("worker0", "worker1", "worker2")}
             assert {each.reason for each in _departures(crew, 3)} == {""}
         finally:
             crew.end()
@@ -102,10 +106,11 @@ class ClusterConformance:
     def test_seats_can_talk_to_each_other(self, tmp_path: Path) -> None:
         crew = self.start("greet", tmp_path, workers=2, servers=1)
         try:
-            assert _next(crew, "worker0")["value"] == 0.0
-            assert _next(crew, "worker1")["value"] == 10.0
+            introduce(crew, self.cluster.seats(2, 1))
+            assert _answer(crew, "worker0") == 0.0
+            assert _answer(crew, "worker1") == 10.0
             for line in crew.lines.values():
-                line.send("finish")
+                line.send(Finish())
             assert {each.reason for each in _departures(crew, 3)} == {""}
         finally:
             crew.end()
@@ -114,8 +119,8 @@ class ClusterConformance:
         crew = self.start("fail", tmp_path)
         try:
             assert _departures(crew, 1) == [Departure("worker1", "exit code 5")]
-            assert _next(crew, "worker0")["kind"] == "waiting"
-            crew.lines["worker0"].send("abort", reason="worker1 failed")
+            assert _answer(crew, "worker0") == "waiting"
+            crew.lines["worker0"].send(Abort("worker1 failed"))
             assert _departures(crew, 1) == [Departure("worker0", "exit code 7")]
         finally:
             crew.end()
@@ -123,20 +128,40 @@ class ClusterConformance:
     def test_end_ends_seats_that_wait_for_ever_and_can_be_said_twice(self, tmp_path: Path) -> None:
         crew = self.start("wait", tmp_path)
         for name in crew.lines:
-            _next(crew, name)
+            _answer(crew, name)
         crew.end()
         crew.end()
 
 
-def _next(crew: Crew, seat: str) -> Message:
-    message = crew.lines[seat].receive(_PATIENCE_S)
-    assert message is not None, f"{seat} said nothing"
-    return message
+def introduce(crew: Crew, seats: Sequence[Seat]) -> None:
+    """Hear from every seat where it is, and tell all: what a run's driver does first of all."""
+    roster = Roster(())
+    for seat in seats:
+        if seat.name in crew.lines:
+            word = _next(crew, seat.name)
+            assert isinstance(word, Here)
+            roster = roster.with_sitting(Sitting(seat=seat, address=word.address, key=word.key))
+    for line in crew.lines.values():
+        line.send(Members(roster))
+
+
+def _answer(crew: Crew, seat: str) -> Any:
+    """What a seat answers, after it has said that it is there."""
+    while not isinstance(word := _next(crew, seat), Answered):
+        assert isinstance(word, (Here, Piece))  # it may print something
+    return word.value
+
+
+def _next(crew: Crew, seat: str) -> Word:
+    word = crew.lines[seat].receive(_PATIENCE_S)
+    assert word is not None, f"{seat} said nothing"
+    return word
 
 
 def _departures(crew: Crew, number: int) -> list[Departure]:
     found: list[Departure] = []
-    deadline_s = time.monotonic() + _PATIENCE_S
-    while len(found) < number and time.monotonic() < deadline_s:
+    for _ in time_left(_PATIENCE_S):
         found += crew.departures()
+        if len(found) >= number:
+            break
     return found

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, final
 
-from paceline.cgroups import cpu_cgroups
+from paceline.system.cgroups import cpu_cgroups
 
 _MARK: Final = "PACELINE_TEST_MARK"
 _PLACES: Final = (Path("/tmp"), Path("/dev/shm"), Path("/var/tmp"))  # noqa: S108

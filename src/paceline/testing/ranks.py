@@ -13,18 +13,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, final
 
-from paceline import linux
 from paceline.comm.allreduce.base import AllReduce
-from paceline.comm.allreduce.hierarchical import HierarchicalAllReduce
-from paceline.comm.allreduce.ring import RingAllReduce
-from paceline.comm.allreduce.shared import SharedAllReduce
+from paceline.comm.allreduce.forming import Forming
 from paceline.comm.credentials import Password
-from paceline.comm.line import Line, LineClosed, SeatLine
-from paceline.comm.shared import Holdings, Host, close_holdings, make_holdings
+from paceline.comm.host_memory import Holdings, Host, close_holdings, make_holdings
+from paceline.comm.line import Line, LineClosed
+from paceline.comm.pair_line import PairLine
+from paceline.comm.roster import Roster, Seat, Sitting
+from paceline.comm.seat_line import SeatLine
+from paceline.comm.words import FROM_DRIVER, FROM_WORKERS, Abort, Answered, Failed, Finish, Word
 from paceline.comm.zmq import ZmqChannel
+from paceline.seats import parsed, seat_name, worker_names
+from paceline.system import linux
 
-Kind = Literal["ring", "shared", "hierarchical"]
-KINDS: Final[Sequence[Kind]] = ("ring", "shared", "hierarchical")
+Kind = Literal["ring", "halving", "shared", "hierarchical", "hierarchical-halving"]
+KINDS: Final[Sequence[Kind]] = ("ring", "halving", "shared", "hierarchical", "hierarchical-halving")
 Body = Callable[[AllReduce], Any]
 """What every rank does; its answer must fit into JSON."""
 
@@ -42,55 +45,68 @@ class _Ranks:
 
     kind: Kind
     names: list[str]
-    hosts: list[list[str]]
     holdings: Mapping[str, Holdings]
-    addresses: dict[str, str]
+    roster: Roster
     key: bytes
     room_bytes: int
+    latency_s: float = 0.0
 
     def make(self, rank: int, line: SeatLine) -> AllReduce:
-        if self.kind == "shared":
-            host = Host(self.names[rank], self.holdings, line)
-            return SharedAllReduce(rank, self.names, host, self.room_bytes)
-        if self.kind == "ring":
-            return RingAllReduce(rank, self.names, self._channel(rank, line))
-        return self._make_hierarchical(rank, line)
-
-    def _make_hierarchical(self, rank: int, line: SeatLine) -> AllReduce:
         name = self.names[rank]
-        mine = next(names for names in self.hosts if name in names)
-        host = Host(name, {each: self.holdings[each] for each in mine}, line)
-        within = SharedAllReduce(mine.index(name), mine, host, self.room_bytes)
-        leaders = [names[0] for names in self.hosts]
-        between = None
-        if name in leaders:
-            between = RingAllReduce(leaders.index(name), leaders, self._channel(rank, line))
-        return HierarchicalAllReduce(rank, len(self.names), within, between)
+        forming = Forming(
+            name,
+            open_channel=lambda: self._channel(rank, line),
+            host=None if self.kind in {"ring", "halving"} else self._host(name, line),
+            algorithm="halving" if self.kind.endswith("halving") else "ring",
+        )
+        return forming.form(self.roster, room_bytes=self.room_bytes)
+
+    def _host(self, name: str, line: SeatLine) -> Host:
+        neighbours = self.roster.neighbours(self.roster.node_of(name))
+        return Host(name, {each: self.holdings[each] for each in neighbours}, line)
 
     def _channel(self, rank: int, line: SeatLine) -> ZmqChannel:
         name = self.names[rank]
         credentials = Password(name, self.key.hex().encode())
-        return ZmqChannel(name, self.addresses, self.key, line, credentials=credentials)
+        return ZmqChannel(
+            name,
+            self.roster,
+            self.key,
+            line,
+            credentials=credentials,
+            latency_s=self.latency_s,
+        )
 
 
 def reduce_together(
-    kind: Kind, num_ranks: int, body: Body, *, room_bytes: int = 0, tcp: bool = False
+    kind: Kind,
+    num_ranks: int,
+    body: Body,
+    *,
+    room_bytes: int = 0,
+    tcp: bool = False,
+    latency_s: float = 0.0,
 ) -> list[Any]:
     """Have so many processes do the same with an all-reduce of a kind; returns their answers.
 
     Messages go through sockets of this machine, or over TCP on loopback. When a rank fails or dies
-    the others are told, as the driver of a run would tell them.
+    the others are told, as the driver of a run would tell them. With a latency every rank has a
+    node of its own, and messages are held for that long.
     """
-    names = [f"worker{rank}" for rank in range(num_ranks)]
-    hosts = [
-        names[start : start + _RANKS_PER_HOST] for start in range(0, num_ranks, _RANKS_PER_HOST)
-    ]
+    names = worker_names(num_ranks)
     holdings = make_holdings(names)
     key = secrets.token_bytes(16)
     addresses = {name: f"ipc://@paceline-{key.hex()}-{name}" for name in names}
     if tcp:
         addresses = dict(zip(names, _loopback_addresses(num_ranks), strict=True))
-    ranks = _Ranks(kind, names, hosts, holdings, addresses, key, room_bytes)
+    per_host = _RANKS_PER_HOST if kind.startswith("hierarchical") else num_ranks
+    if latency_s:
+        per_host = 1
+    sittings = (
+        Sitting(seat=Seat(*parsed(name), f"node{rank // per_host}"), address=addresses[name])
+        for rank, name in enumerate(names)
+    )
+    ranks = _Ranks(kind, names, holdings, Roster(tuple(sittings)), key, room_bytes, latency_s)
     started = [_fork(ranks, rank, body) for rank in range(num_ranks)]
     close_holdings(holdings)
     return _collect(started)
@@ -106,27 +122,27 @@ def _loopback_addresses(count: int) -> list[str]:
 
 
 def _fork(ranks: _Ranks, rank: int, body: Body) -> tuple[int, Line]:
-    mine, its = Line.pair()
+    mine, its = PairLine.pair()
     pid = os.fork()
     if pid:
         its.close()
-        return pid, Line(mine)
+        return pid, PairLine(mine, hears=FROM_WORKERS)
     mine.close()
-    line = SeatLine(Line(its))
+    line = SeatLine(PairLine(its, hears=FROM_DRIVER))
     code = 1
     try:
         import torch
 
         torch.set_num_threads(1)
         linux.keep_freed_memory()
-        line.send("answer", value=body(ranks.make(rank, line)))
-        line.wait("finish")
+        line.send(Answered(body(ranks.make(rank, line))))
+        line.wait(Finish)
         code = 0
     except BaseException as error:  # noqa: BLE001 - whatever it is, the parent must hear of it
         if not isinstance(error, LineClosed):
             traceback.print_exc()
         with contextlib.suppress(Exception):
-            line.send("failed", error=f"{type(error).__name__}: {error}")
+            line.send(Failed(f"{type(error).__name__}: {error}"))
     finally:
         sys.stderr.flush()
         os._exit(code)
@@ -140,29 +156,39 @@ def _collect(started: list[tuple[int, Line]]) -> list[Any]:
     try:
         while waiting:
             for rank, line in list(waiting.items()):
-                try:
-                    message = line.receive(timeout_s=0.01)
-                except LineClosed:
-                    message = {"kind": "failed", "error": "died"}
-                if message is None:
-                    continue
+                match _heard(line):
+                    case Answered(value):
+                        answers[rank] = value
+                    case Failed(error):
+                        errors[rank] = error
+                        _tell([each for each in waiting.values() if each is not line], rank, error)
+                    case _:
+                        continue
                 del waiting[rank]
-                if message["kind"] == "answer":
-                    answers[rank] = message["value"]
-                    continue
-                errors[rank] = message["error"]
-                for other in waiting.values():
-                    with contextlib.suppress(LineClosed):
-                        other.send("abort", reason=f"worker{rank} {message['error']}")
     finally:
         for pid, line in started:
             with contextlib.suppress(LineClosed):
-                line.send("finish")
+                line.send(Finish())
             _reap(pid)
             line.close()
     if errors:
-        raise RankFailed("; ".join(f"worker{rank} {text}" for rank, text in errors.items()))
+        raise RankFailed(
+            "; ".join(f"{seat_name('worker', rank)} {text}" for rank, text in errors.items())
+        )
     return [answers[rank] for rank in range(len(started))]
+
+
+def _heard(line: Line) -> Word | None:
+    try:
+        return line.receive(timeout_s=0.01)
+    except LineClosed:
+        return Failed("died")
+
+
+def _tell(others: list[Line], rank: int, error: str) -> None:
+    for other in others:
+        with contextlib.suppress(LineClosed):
+            other.send(Abort(f"{seat_name('worker', rank)} {error}"))
 
 
 def _reap(pid: int) -> None:

@@ -2,31 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Final, Literal
 
 import pytest
 
-from paceline import driver
 from paceline.clusters.base import Cluster
 from paceline.clusters.inline import Inline
 from paceline.clusters.local import Local
-from paceline.clusters.zygote import Zygote
+from paceline.engine import driver
+from paceline.engine.evaluation import Evaluator
 from paceline.errors import SeatFailed
-from paceline.optim import Adagrad, Adam, AdamW, Optimizer, Sgd
+from paceline.outcome.results import Result
 from paceline.parts import Record
-from paceline.results import Result
-from paceline.runs import RunDir
-from paceline.schedules import Cosine
 from paceline.spec import RunSpec
-from paceline.strategies.base import Strategy
+from paceline.store.runs import RunDir
+from paceline.strategies.base import Member, Place, Strategy
 from paceline.strategies.local import Single
+from paceline.testing.sharing import shared_zygote
 from paceline.testing.workloads import Flawed, Moons, Poisoned
+from paceline.training.optim import Adagrad, Adam, AdamW, Optimizer, Sgd
+from paceline.training.schedules import Cosine
 
 BATCH = 8
 STEPS = 50
+_LOOKED: Final = -1  # beside the ranks of workers
 QUIET = Record(tensorboard=False, monitor=False)
 
 FLAWS: tuple[Literal["NaN", "infinite", "too large"], ...] = ("NaN", "infinite", "too large")
@@ -48,7 +49,6 @@ class StrategyConformance:
     strategy: ClassVar[Strategy]
     num_workers: ClassVar[int] = 3
     clusters: ClassVar[tuple[Cluster, ...]] = (Inline(), Local())
-    zygote: ClassVar[Zygote | None] = None
     must_equal_single: ClassVar[bool] = False
     """Whether it is not enough to make no promise: set it where "write ps-sync" is the task."""
 
@@ -66,15 +66,8 @@ class StrategyConformance:
         }
         return RunSpec(**(given | fields))
 
-    @pytest.fixture(scope="class", autouse=True)
-    @classmethod
-    def _sharing_torch(cls) -> Iterator[None]:
-        """Have all runs of these checks import torch once."""
-        with Zygote() as cls.zygote:
-            yield
-
     def run(self, spec: RunSpec, out: Path) -> Result:
-        return driver.run(spec, out=out, zygote=self.zygote)
+        return driver.run(spec, out=out, zygote=shared_zygote())
 
     def test_every_worker_makes_its_steps_on_every_cluster(self, tmp_path: Path) -> None:
         for cluster in self.clusters:
@@ -82,6 +75,8 @@ class StrategyConformance:
             assert [each.worker_steps for each in result.workers] == [STEPS] * self.num_workers
             assert result.samples == STEPS * self.num_workers * BATCH
             assert (result.global_steps is None) == (not self.strategy.counts_steps)
+            if self.strategy.in_step:
+                assert result.global_steps == STEPS, "a global step is not one of every worker"
 
     def test_it_learns(self, tmp_path: Path) -> None:
         spec = self.spec(worker_steps=400, optimizer=Sgd(lr=0.2, momentum=0.9))
@@ -126,6 +121,21 @@ class StrategyConformance:
         plain = self.run(self.spec(), tmp_path)
         looked = self.run(self.spec(eval_every=7), tmp_path)
         assert_parameters_close(plain, looked, tolerance=0.0)
+
+    def test_all_workers_settle_before_each_evaluation(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        cluster = next((each for each in self.clusters if each.shares_process), None)
+        if cluster is None:
+            pytest.skip("only what shares the process of the test can be listened to")
+        heard = _listen(type(self.strategy), monkeypatch)
+        self.run(self.spec(cluster=cluster, eval_every=20), tmp_path)
+        looks = [at for at, each in enumerate(heard) if each == _LOOKED]
+        assert len(looks) >= 3  # after 20 and 40 steps, and at the end
+        for at in looks:
+            assert sorted(heard[at - self.num_workers : at]) == list(range(self.num_workers))
+        times = {heard.count(rank) for rank in range(self.num_workers)}
+        assert len(times) == 1, "some workers settled more often than others"
 
     def test_global_steps_are_kept_to_exactly(self, tmp_path: Path) -> None:
         self._needs(self.strategy.counts_steps, "count global steps")
@@ -189,6 +199,31 @@ class StrategyConformance:
     def _needs(self, promised: bool, what: str) -> None:
         if not promised:
             pytest.skip(f"{self.strategy.name} does not promise to {what}")
+
+
+def _listen(strategy: type[Strategy], monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Note the rank of each worker that has settled, and each evaluation, as they come."""
+    heard: list[int] = []
+    join, metrics = strategy.join, Evaluator.metrics
+
+    def listened_to(self: Strategy, place: Place) -> Member:
+        member = join(self, place)
+        settle = member.settle
+
+        def settled() -> None:
+            settle()
+            heard.append(place.rank)
+
+        member.settle = settled  # type: ignore[method-assign]
+        return member
+
+    def looked(self: Evaluator) -> dict[str, float]:
+        heard.append(_LOOKED)
+        return metrics(self)
+
+    monkeypatch.setattr(strategy, "join", listened_to)
+    monkeypatch.setattr(Evaluator, "metrics", looked)
+    return heard
 
 
 def alone(spec: RunSpec) -> RunSpec:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, final
 from annotated_types import Ge
 
 from paceline.description import Bytes, Count, NotNegativeInt
-from paceline.optim import Optimizer, Sgd
+from paceline.training.optim import Optimizer, Sgd
 from paceline.workloads.base import Batch, Data, Split, Tensors, Workload
 from paceline.workloads.order import Order
 
@@ -238,7 +238,7 @@ class _Delayed(Data):
         load_s = (workload.load_ms + is_slow * workload.slow_load_ms) / 1e3
         backward_ms = workload.compute_ms * order.batch + is_slow * workload.slow_backward_ms
         backward_s = torch.tensor(backward_ms / 1e3)
-        for number, rows in enumerate(order.batches(rank)):
+        for number, rows in enumerate(order.batches(rank), start=order.start):
             if load_s:
                 time.sleep(load_s)
             if workload.read_bytes:

@@ -9,18 +9,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
-from paceline.results import Verdict
+from paceline.outcome.results import Verdict
+from paceline.verdict.measured import Measured
 from paceline.verdict.suggestions import Suggestion, suggestions
 from paceline.verdict.thresholds import THRESHOLDS, Thresholds
-from paceline.verdict.view import View
 
 if TYPE_CHECKING:
-    from paceline.results import Result, VerdictKind
+    from paceline.outcome.results import Result, VerdictKind
 
 
 def judge(result: Result, thresholds: Thresholds = THRESHOLDS) -> Verdict | None:
     """Name what held a run up, and what to try; None if it did not finish or says too little."""
-    view = View.of(result, thresholds.least_steps)
+    view = Measured.of(result, thresholds.least_steps)
     if view is None:
         return None
     verdict = _found(view, thresholds)
@@ -38,11 +38,11 @@ def judge(result: Result, thresholds: Thresholds = THRESHOLDS) -> Verdict | None
 
 def suggestions_for(result: Result, thresholds: Thresholds = THRESHOLDS) -> list[Suggestion]:
     """Give everything worth trying, what brings most first."""
-    view = View.of(result, thresholds.least_steps)
+    view = Measured.of(result, thresholds.least_steps)
     return [] if view is None else suggestions(view, _found(view, thresholds))
 
 
-def _found(view: View, thresholds: Thresholds) -> Verdict:
+def _found(view: Measured, thresholds: Thresholds) -> Verdict:
     return next(found for rule in _RULES if (found := rule(view, thresholds)) is not None)
 
 
@@ -57,7 +57,7 @@ def _host_limited(sentence: str, evidence: dict[str, float], advice: str) -> Ver
     )
 
 
-def _by_device(view: View, _: Thresholds) -> Verdict | None:
+def _by_device(view: Measured, _: Thresholds) -> Verdict | None:
     """A replayed device that could not keep its own pace says so itself."""
     if view.result.compute != "replayed" or not view.result.host_limited:
         return None
@@ -67,7 +67,7 @@ def _by_device(view: View, _: Thresholds) -> Verdict | None:
     return _host_limited(sentence, evidence, advice)
 
 
-def _others_fill_it(view: View, limits: Thresholds) -> Verdict | None:
+def _others_fill_it(view: Measured, limits: Thresholds) -> Verdict | None:
     """Other programs fill the machine: which worker is late, and why, is their doing."""
     others = view.other_programs
     if others is None or view.host < limits.host_full or others < limits.other_programs:
@@ -81,7 +81,7 @@ def _others_fill_it(view: View, limits: Thresholds) -> Verdict | None:
     return _host_limited(sentence, evidence, advice)
 
 
-def _one_is_late(view: View, limits: Thresholds) -> Verdict | None:
+def _one_is_late(view: Measured, limits: Thresholds) -> Verdict | None:
     """One worker takes longer by itself, and the others wait or run ahead."""
     if not view.others:
         return None
@@ -105,11 +105,11 @@ def _one_is_late(view: View, limits: Thresholds) -> Verdict | None:
     return Verdict(kind=kind, where=view.slowest, sentence=sentence, evidence=evidence)
 
 
-def _is_busy(view: View, limits: Thresholds) -> bool:
+def _is_busy(view: Measured, limits: Thresholds) -> bool:
     return view.critical.share(view.critical.busy_s) >= limits.dominant
 
 
-def _host_is_full(view: View, limits: Thresholds) -> Verdict | None:
+def _host_is_full(view: Measured, limits: Thresholds) -> Verdict | None:
     if view.host < limits.host_full or view.starved < limits.starved:
         return None
     sentence = (
@@ -121,7 +121,7 @@ def _host_is_full(view: View, limits: Thresholds) -> Verdict | None:
     return _host_limited(sentence, evidence, advice)
 
 
-def _loads(view: View, limits: Thresholds) -> Verdict | None:
+def _loads(view: Measured, limits: Thresholds) -> Verdict | None:
     share = view.critical.share(view.critical.load_s)
     if share < limits.dominant:
         return None
@@ -135,7 +135,7 @@ def _loads(view: View, limits: Thresholds) -> Verdict | None:
     return Verdict(kind="input", where=view.slowest, sentence=sentence, evidence=evidence)
 
 
-def _computes(view: View, limits: Thresholds) -> Verdict | None:
+def _computes(view: Measured, limits: Thresholds) -> Verdict | None:
     applies_itself = not view.result.servers
     own_s = view.critical.compute_s + (view.critical.apply_s if applies_itself else 0.0)
     share = view.critical.share(own_s)
@@ -148,7 +148,7 @@ def _computes(view: View, limits: Thresholds) -> Verdict | None:
     )
 
 
-def _exchanges(view: View, limits: Thresholds) -> Verdict | None:
+def _exchanges(view: Measured, limits: Thresholds) -> Verdict | None:
     """Neither loading nor computing: is it a server, a link, or this machine's own memory?"""
     share = view.critical.share(_exchange_s(view))
     if share < limits.dominant:
@@ -162,13 +162,13 @@ def _exchanges(view: View, limits: Thresholds) -> Verdict | None:
     return _neither(view, share, evidence)
 
 
-def _link_in_use(view: View) -> float:
+def _link_in_use(view: Measured) -> float:
     """The part of an exchange that the fullest link is in use; both ways may be at once."""
     link = view.fullest_link
     return 0.0 if link is None else min(1.0, link.in_use / view.travelling)
 
 
-def _server_busy(view: View, share: float) -> float:
+def _server_busy(view: Measured, share: float) -> float:
     """The part of an exchange that the busiest server is; it may be while others compute, too.
 
     Under dilation links are slowed and servers are not: one only seems to be quick enough.
@@ -179,7 +179,7 @@ def _server_busy(view: View, share: float) -> float:
     return min(1.0, view.server_share(server) / share)
 
 
-def _server(view: View, share: float, evidence: dict[str, float]) -> Verdict:
+def _server(view: Measured, share: float, evidence: dict[str, float]) -> Verdict:
     server = view.busiest_server
     assert server is not None
     sentence = (
@@ -189,7 +189,7 @@ def _server(view: View, share: float, evidence: dict[str, float]) -> Verdict:
     return Verdict(kind="server", where=server.name, sentence=sentence, evidence=evidence)
 
 
-def _link(view: View, share: float, evidence: dict[str, float]) -> Verdict:
+def _link(view: Measured, share: float, evidence: dict[str, float]) -> Verdict:
     link = view.fullest_link
     assert link is not None
     turns = " each way, in turn" if view.takes_turns else ""
@@ -201,7 +201,7 @@ def _link(view: View, share: float, evidence: dict[str, float]) -> Verdict:
     return Verdict(kind="link", where=link.node, sentence=sentence, evidence=evidence)
 
 
-def _neither(view: View, share: float, evidence: dict[str, float]) -> Verdict:
+def _neither(view: Measured, share: float, evidence: dict[str, float]) -> Verdict:
     if view.fullest_link is None:
         sentence = (
             f"exchange-bound: workers exchange for {_percent(share)} of each step through this "
@@ -215,7 +215,7 @@ def _neither(view: View, share: float, evidence: dict[str, float]) -> Verdict:
     return Verdict(kind="balanced", where=None, sentence=sentence, evidence=evidence)
 
 
-def _nothing_stands_out(view: View, _: Thresholds) -> Verdict:
+def _nothing_stands_out(view: Measured, _: Thresholds) -> Verdict:
     critical = view.critical
     shares = {
         "load": critical.share(critical.load_s),
@@ -244,13 +244,13 @@ _RULES: Final = (
 )
 
 
-def _exchange_s(view: View) -> float:
+def _exchange_s(view: Measured) -> float:
     """What the slowest worker's exchange takes; what it applies itself is computing."""
     critical = view.critical
     return critical.served_s if view.result.servers else critical.transfer_s
 
 
-def _workers(view: View) -> str:
+def _workers(view: Measured) -> str:
     count = len(view.parts)
     return "1 worker waits" if count == 1 else f"{count} workers wait"
 

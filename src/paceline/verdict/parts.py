@@ -11,7 +11,7 @@ from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final, final
 
 if TYPE_CHECKING:
-    from paceline.results import Result, ServerTotals, WorkerTotals
+    from paceline.outcome.results import Result, ServerTotals, WorkerTotals
 
 
 @final

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Literal, final
 
 if TYPE_CHECKING:
-    from paceline.results import NodeUsage, Result, ServerTotals, WorkerTotals
+    from paceline.outcome.results import NodeUsage, Result, ServerTotals, WorkerTotals
 
 Kind = Literal["link", "thread", "cores", "disk", "host"]
 _MEGA: Final = 1e6
@@ -32,7 +32,7 @@ class Resource:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Link:
+class LinkUse:
     """A node's link, each way: the part of the time that its bytes take at its rate."""
 
     node: str
@@ -52,7 +52,7 @@ class Link:
         return self.sent + self.received
 
 
-def links_of(result: Result) -> list[Link]:
+def links_of(result: Result) -> list[LinkUse]:
     """Give the links whose rate and bytes are known."""
     return [link for node in result.nodes if (link := _link(node, result)) is not None]
 
@@ -84,13 +84,13 @@ def node_of(seat: str, result: Result) -> str:
     return next((node.name for node in result.nodes if seat in node.seats), "node0")
 
 
-def _link(node: NodeUsage, result: Result) -> Link | None:
+def _link(node: NodeUsage, result: Result) -> LinkUse | None:
     out = node.link_sent_bits_per_s or node.link_bits_per_s
     back = node.link_received_bits_per_s or node.link_bits_per_s
     sent, received, seconds = node.net_sent_bytes, node.net_received_bytes, result.train_s
     if not out or not back or sent is None or received is None or not seconds:
         return None
-    return Link(
+    return LinkUse(
         node=node.name,
         bits_per_s=min(out, back),
         sent=8 * (sent + _HEADER_BYTES * (node.packets_sent or 0)) / out / seconds,

@@ -1,7 +1,7 @@
 """What to try next, each with the gain that the measured parts promise.
 
 A step is taken apart, the part that would change is put back as it would be, and the two are
-compared. How bytes spread over links follows from who sits where (`traffic.py`).
+compared. How bytes spread over links, and what a ring would take, is `paceline.arithmetic`'s.
 """
 
 from __future__ import annotations
@@ -11,19 +11,23 @@ from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Final, final
 
+from paceline.arithmetic.all_reduce import ring_step_s
+from paceline.arithmetic.closed_form import ps_sync_step_s
+from paceline.arithmetic.exchange import CHUNK_BYTES
+from paceline.arithmetic.network import LinkRate
+from paceline.arithmetic.step import even_step
 from paceline.verdict.traffic import Layout, ps_load, ring_load
 
 if TYPE_CHECKING:
-    from paceline.results import Verdict
-    from paceline.verdict.view import View
+    from paceline.outcome.results import Result, Verdict
+    from paceline.verdict.measured import Measured
 
 # Less than this is not worth anybody's time.
 _LEAST_GAIN: Final = 1.1
+# Another strategy is suggested where it brings this much more than servers that are spread.
+_REALLY_BETTER: Final = 1.03
 # A row is named twice, to be fetched and to be changed, and its values go both ways.
 _ROW_NAMES_BYTES: Final = 16
-# Of computing, back-propagation: what an exchange can hide behind.
-_BACKWARD: Final = 2 / 3
-_BUCKET_BYTES: Final = 4 << 20
 
 
 @final
@@ -41,34 +45,42 @@ class Suggestion:
     """Samples per second with it, over those without."""
 
 
-def suggestions(view: View, verdict: Verdict) -> list[Suggestion]:
+def suggestions(view: Measured, verdict: Verdict) -> list[Suggestion]:
     """Give what the measured parts support, what brings most first."""
     found = [each for make in _BY_KIND.get(verdict.kind, ()) for each in make(view, verdict)]
     worthwhile = [each for each in found if each.gain >= _LEAST_GAIN]
     return sorted(worthwhile, key=lambda each: each.gain, reverse=True)
 
 
-def _step_s(view: View) -> float:
+def _step_s(view: Measured) -> float:
     return view.critical.total_s / view.steps[view.slowest]
 
 
-def _gain(view: View, saved_s: float) -> float:
+def _gain(view: Measured, saved_s: float) -> float:
     """What it brings to save so much of the slowest worker's step."""
     step_s = _step_s(view)
     return step_s / max(step_s - saved_s, 0.01 * step_s)
 
 
-def _per_step(view: View, part: str) -> float:
+def _per_step(view: Measured, part: str) -> float:
     return view.step_s(view.slowest, part)
 
 
-def _on_the_wire_s(view: View) -> float:
+def _on_the_wire_s(view: Measured) -> float:
     """What a step waits for bytes on a link: a faster one shortens only that."""
     return view.wire_share * _per_step(view, "transfer_s")
 
 
-def _more_servers(view: View, verdict: Verdict) -> Iterator[Suggestion]:
+def _more_servers(view: Measured, verdict: Verdict) -> Iterator[Suggestion]:
     layout = Layout.of(view.result)
+    if verdict.kind == "link" and (spread := _spread_gain(view, layout)) is not None:
+        yield Suggestion(
+            name="servers",
+            advice="put a server beside every worker: --set strategy.servers=auto",
+            promise=f"{layout.num_workers} servers would make a step {_shorter(spread)}",
+            gain=spread,
+        )
+        return
     wanted = min(2 * layout.num_servers, layout.num_nodes)
     if not layout.num_servers or wanted <= layout.num_servers:
         return
@@ -89,19 +101,39 @@ def _more_servers(view: View, verdict: Verdict) -> Iterator[Suggestion]:
     )
 
 
-def _ring(view: View, _: Verdict) -> Iterator[Suggestion]:
+def _spread_gain(view: Measured, layout: Layout) -> float | None:
+    """What a server beside every worker brings; None where that is not known, or not possible.
+
+    Only of updates that average, of a model of several chunks: it is then exchanged as the closed
+    form says, while both passes are computed.
+    """
+    result = view.result
+    is_fewer = layout.beside and 0 < layout.num_servers < layout.num_workers == layout.num_nodes
+    if not is_fewer or not _in_step(result) or not view.links or result.touched_rows is not None:
+        return None
+    if (result.model_bytes or 0) <= CHUNK_BYTES:
+        return None
+    assert result.model_bytes is not None
+    slowest = LinkRate(bits_per_s=min(link.bits_per_s for link in view.links))
+    step = even_step(_per_step(view, "compute_s"), result.model_bytes)
+    count = layout.num_workers
+    spread_s = ps_sync_step_s(step, slowest, count, num_servers=count, overlap=True)
+    return _gain(view, _per_step(view, "transfer_s") - (spread_s - step.compute_s))
+
+
+def _ring(view: Measured, _: Verdict) -> Iterator[Suggestion]:
     """Only in the place of a server that averages: the result is the same."""
     layout, result = Layout.of(view.result), view.result
-    is_synchronous = all(worker.times_last is not None for worker in result.workers)
-    if not layout.num_servers or not is_synchronous or not result.model_bytes or not view.links:
+    if not layout.num_servers or not _in_step(result) or not result.model_bytes or not view.links:
         return
     if result.touched_rows is not None and not _moves_whole_table(view):
         return
-    slowest_link = min(link.bits_per_s for link in view.links)
-    travels_s = ring_load(layout) * 8 * result.model_bytes / slowest_link
-    num_buckets = -(-result.model_bytes // _BUCKET_BYTES)
-    hides_s = min(_BACKWARD * _per_step(view, "compute_s"), (1 - 1 / num_buckets) * travels_s)
-    gain = _gain(view, _per_step(view, "transfer_s") - travels_s + hides_s)
+    slowest = LinkRate(bits_per_s=min(link.bits_per_s for link in view.links))
+    step = even_step(_per_step(view, "compute_s"), result.model_bytes)
+    exposed_s = ring_step_s(step, slowest, layout.num_workers) - step.compute_s
+    gain = _gain(view, _per_step(view, "transfer_s") - exposed_s)
+    if gain < _REALLY_BETTER * (_spread_gain(view, layout) or 0.0):
+        return
     yield Suggestion(
         name="ring",
         advice="use all-reduce, which gives the same result: --strategy ring",
@@ -110,7 +142,14 @@ def _ring(view: View, _: Verdict) -> Iterator[Suggestion]:
     )
 
 
-def _sparse(view: View, _: Verdict) -> Iterator[Suggestion]:
+def _in_step(result: Result) -> bool:
+    """Whether each update averaged the gradients of all workers; older results do not say it."""
+    if result.in_step is not None:
+        return result.in_step
+    return all(worker.times_last is not None for worker in result.workers)
+
+
+def _sparse(view: Measured, _: Verdict) -> Iterator[Suggestion]:
     result = view.result
     if not result.servers or not _moves_whole_table(view):
         return
@@ -127,7 +166,7 @@ def _sparse(view: View, _: Verdict) -> Iterator[Suggestion]:
     )
 
 
-def _moves_whole_table(view: View) -> bool:
+def _moves_whole_table(view: Measured) -> bool:
     result = view.result
     sent = view.slowest_worker.sent_bytes
     if result.touched_rows is None or not result.model_bytes or sent is None:
@@ -135,7 +174,7 @@ def _moves_whole_table(view: View) -> bool:
     return sent >= 0.5 * result.model_bytes * view.steps[view.slowest]
 
 
-def _larger_batch(view: View, _: Verdict) -> Iterator[Suggestion]:
+def _larger_batch(view: Measured, _: Verdict) -> Iterator[Suggestion]:
     """An exchange costs the same however many rows were computed before it."""
     busy_s, step_s = _per_step(view, "busy_s"), _step_s(view)
     batch = 2 * view.result.batch_size
@@ -148,7 +187,7 @@ def _larger_batch(view: View, _: Verdict) -> Iterator[Suggestion]:
     )
 
 
-def _faster_link(view: View, verdict: Verdict) -> Iterator[Suggestion]:
+def _faster_link(view: Measured, verdict: Verdict) -> Iterator[Suggestion]:
     """Twice the rate for the link that is fullest, or what the next one allows."""
     if verdict.where is None or not view.links:
         return
@@ -169,7 +208,7 @@ def _faster_link(view: View, verdict: Verdict) -> Iterator[Suggestion]:
     )
 
 
-def _mend_straggler(view: View, verdict: Verdict) -> Iterator[Suggestion]:
+def _mend_straggler(view: Measured, verdict: Verdict) -> Iterator[Suggestion]:
     excess_s = view.excess_s("busy_s")
     if view.others_wait > 0.05:
         gain = _gain(view, excess_s)
@@ -185,7 +224,7 @@ def _mend_straggler(view: View, verdict: Verdict) -> Iterator[Suggestion]:
     )
 
 
-def _read_ahead(view: View, _: Verdict) -> Iterator[Suggestion]:
+def _read_ahead(view: Measured, _: Verdict) -> Iterator[Suggestion]:
     """Loading that goes on while a worker does everything else costs only what is longer."""
     load_s = _per_step(view, "load_s")
     gain = _gain(view, min(load_s, _step_s(view) - load_s))
@@ -197,7 +236,7 @@ def _read_ahead(view: View, _: Verdict) -> Iterator[Suggestion]:
     )
 
 
-def _more_workers(view: View, _: Verdict) -> Iterator[Suggestion]:
+def _more_workers(view: Measured, _: Verdict) -> Iterator[Suggestion]:
     """Only where workers have nodes of their own."""
     layout = Layout.of(view.result)
     if not view.links or layout.num_workers < 2:

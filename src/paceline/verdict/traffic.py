@@ -5,8 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, final
 
+from paceline.arithmetic.all_reduce import around_ring
+from paceline.arithmetic.closed_form import busiest_bytes
+from paceline.arithmetic.exchange import Servers
+from paceline.seats import role_of
+
 if TYPE_CHECKING:
-    from paceline.results import Result
+    from paceline.outcome.results import Result
 
 
 @final
@@ -22,7 +27,7 @@ class Layout:
 
     @staticmethod
     def of(result: Result) -> Layout:
-        roles = [{seat.rstrip("0123456789") for seat in node.seats} for node in result.nodes]
+        roles = [{role_of(seat) for seat in node.seats} for node in result.nodes]
         return Layout(
             num_workers=result.num_workers,
             num_servers=len(result.servers),
@@ -41,15 +46,13 @@ def ps_load(layout: Layout, num_servers: int, *, in_turn: bool = False) -> float
     `in_turn`: answers come only after all gradients, as those of a small model do, and so do not
     share the link with them.
     """
-    part = 1 / num_servers
-    if not layout.beside:
-        return max(layout.num_workers * part, 1.0)
-    if layout.num_workers == 1:
+    if layout.beside and layout.num_workers == 1:
         return 1.0
-    answers = 0.0 if in_turn else 1 - part
-    return max((layout.num_workers - 1) * part + answers, 1 - part)
+    exchange = Servers(num_servers=num_servers, apart=not layout.beside)
+    load = busiest_bytes(1.0, layout.num_workers, exchange, in_turn=in_turn)
+    return load or 1.0
 
 
 def ring_load(layout: Layout) -> float:
     """Each way, on every node."""
-    return 2 * (layout.num_workers - 1) / layout.num_workers
+    return around_ring(layout.num_workers)

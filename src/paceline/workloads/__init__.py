@@ -19,4 +19,5 @@ WORKLOADS = Catalogue(
         "imagefolder": Entry("paceline.workloads.imagefolder:ImageFolder"),
         "synthetic": Entry("paceline.workloads.synthetic:Synthetic"),
     },
+    whole_file=Entry("paceline.workloads.script:Script"),
 )

@@ -5,13 +5,16 @@ from __future__ import annotations
 import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, final
 
-from paceline.answers import call, expect, shown
 from paceline.description import Description
-from paceline.metrics import Better
-from paceline.optim import Optimizer, Sgd
+from paceline.training.answers import call, expect, shown
+from paceline.training.metrics import Better
+from paceline.training.optim import Optimizer, Sgd
+from paceline.training.session import Session
+from paceline.training.state import State, Stateful, StateReader
 from paceline.workloads.data.sources.base import Progress
 from paceline.workloads.order import Order
 
@@ -21,6 +24,9 @@ if TYPE_CHECKING:
 
 ALL_CORES: Final = 1024
 """For `most_threads`: a workload that gains from as many threads as there are cores."""
+
+FUNCTIONS: Final = ("model_fn", "dataset_fn", "optimizer_fn", "loss_fn")
+"""Fields of a workload that name functions."""
 
 Split = Literal["train", "test"]
 Batch = Sequence["Tensor"]
@@ -36,7 +42,7 @@ class Supply:
     remedy: str = ""
 
 
-class Data(ABC):
+class Data(Stateful, ABC):
     """Rows of one split, taken by number."""
 
     origin: str = ""
@@ -50,13 +56,26 @@ class Data(ABC):
         """Gather the rows whose numbers are given, in that order."""
 
     def batches(self, order: Order, rank: int) -> Iterator[Batch]:
-        """Yield a worker's batches without end; override to read ahead, or to draw at random."""
+        """Yield a worker's batches without end; override to read ahead, or to draw at random.
+
+        Which rows they are, and from which batch on, `order.batches` and `order.draws` say. What
+        is drawn for a row should follow from its position alone: a resumed run draws it again.
+        """
         return (self.take(rows) for rows in order.batches(rank))
 
     def touched(self, batch: Batch) -> Tensor | None:
         """Say which rows of the model's `Rows` table the batch needs; None where there is none."""
         del batch
         return None
+
+    def checksum(self) -> str | None:
+        """Give a cheap sum by which machines see that they hold the same rows.
+
+        Of a sample of the rows, first and last included; None where a row is not twice the same.
+        """
+        from paceline.workloads.checksum import checksum_of
+
+        return checksum_of(self)
 
     def counted(self) -> Mapping[str, Any]:
         """Give what this worker has counted, for its totals.
@@ -65,6 +84,14 @@ class Data(ABC):
         workers left out when they read the same file) and `first_skipped` (where, and why).
         """
         return {}
+
+    def state(self) -> State:
+        """Give what was counted while batches were taken; where a worker stands is its order's."""
+        return {}
+
+    def load(self, state: State) -> None:
+        with StateReader(state):
+            pass
 
 
 @final
@@ -129,9 +156,31 @@ class Workload(Description, ABC):
     default_batch: ClassVar[int] = 64
     most_threads: ClassVar[int | None] = None
     """How many threads the arithmetic gains from; None: not known, so it is measured."""
+    is_script: ClassVar[bool] = False
+    """Whether it is a script: then model, data and length are known only while it runs."""
     better: ClassVar[Mapping[str, Better]] = {}
     """Whether `higher` or `lower` is better of a metric of its own. Runs without accuracy are
     compared by the time to a level of the first one."""
+
+    @staticmethod
+    def from_torch(
+        model_fn: Callable[[], nn.Module] | str,
+        dataset_fn: Callable[[Split], Any] | str,
+        optimizer_fn: Callable[[Iterator[nn.Parameter]], Any] | str = "torch.optim:SGD",
+        loss_fn: Callable[[Tensor, Tensor], Tensor] | str = "torch.nn.functional:cross_entropy",
+    ) -> Workload:
+        """Make a workload of functions, which each process imports, or of their names.
+
+        `dataset_fn` takes `train` or `test`; `optimizer_fn` takes parameters.
+        """
+        from paceline.workloads.from_torch import from_torch
+
+        given = (model_fn, dataset_fn, optimizer_fn, loss_fn)
+        return from_torch(dict(zip(FUNCTIONS, given, strict=True)))
+
+    def usual_optimizer(self) -> Optimizer:
+        """What it is trained with, unless a run says otherwise."""
+        return self.default_optimizer
 
     @property
     def test_batch(self) -> int:
@@ -160,6 +209,18 @@ class Workload(Description, ABC):
         """
         del model, batch
         return None
+
+    def train(self, session: Session) -> None:
+        """Make this worker's steps until the session says that the last was made.
+
+        Override it for a loop of your own: what a session's methods do, and in which order they
+        are called, is in `Session`.
+        """
+        while not session.last:
+            batch = session.next_batch()
+            session.compute(batch)
+            session.exchange()
+            session.pause()
 
     def metrics(self, model: nn.Module, batch: Batch) -> dict[str, Tensor]:
         """Compute means over a test batch, by any names; each can be a target.
@@ -216,3 +277,14 @@ def formula_of(workload: Workload) -> Callable[[nn.Module, Batch], float | None]
     """Give a workload's own `gradients`; None where it has none, so that no step asks for them."""
     has_own = type(workload).gradients is not Workload.gradients
     return workload.gradients if has_own else None
+
+
+def loop_of(workload: Workload) -> Callable[[Session], None]:
+    """Give a workload's `train`; where a field has that name, as a path may, the usual loop."""
+    return workload.train if has_own_loop(workload) else partial(Workload.train, workload)
+
+
+def has_own_loop(workload: Workload) -> bool:
+    """Whether a workload drives its session in a way of its own."""
+    is_field = "train" in {each.name for each in fields(workload)}
+    return not is_field and type(workload).train is not Workload.train

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, final
 
 from annotated_types import Ge
 
-from paceline.optim import Fraction, Optimizer, Sgd
+from paceline.training.optim import Fraction, Optimizer, Sgd
 from paceline.workloads.base import Data, Split, Supply
 from paceline.workloads.data import catalogue, cifar
 from paceline.workloads.data.images import supply_of

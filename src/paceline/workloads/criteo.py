@@ -100,7 +100,17 @@ class LogisticCriteo(SparseLogisticFiles):
             bad_rows=self.bad_rows,
             most_bytes=self.memory_bytes,
             hashed_to=num_weights if is_text else None,
+            kept=self._kept(path),
         )
+
+    def _kept(self, path: Path) -> Path | None:
+        """Where the rows of a path are kept converted, if they are."""
+        from paceline.workloads.data.sparse import binary
+
+        if self.source != "generated" or path != self._generated().train:
+            return None
+        kept = self._generated().kept
+        return kept if binary.is_converted(kept) else None
 
     def make_rows(self, progress: Progress) -> None:
         if self.source == "generated":

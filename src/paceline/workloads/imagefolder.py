@@ -10,7 +10,7 @@ from annotated_types import Ge, Gt, Lt
 
 from paceline.description import Count
 from paceline.errors import DataError, Problem
-from paceline.optim import Optimizer, Sgd
+from paceline.training.optim import Optimizer, Sgd
 from paceline.workloads.base import Data, Split, Supply
 from paceline.workloads.data.folder import Files, class_names, files_of
 from paceline.workloads.images import ImageWorkload

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 from annotated_types import Ge
 
-from paceline.metrics import Better
+from paceline.training.metrics import Better
 from paceline.workloads.base import ALL_CORES, Batch, Workload
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from typing import Final
 import torch
 from torch import Tensor
 
-from paceline.answers import joined_of, metrics_of, model_of
+from paceline.training.answers import joined_of, metrics_of, model_of
 from paceline.workloads.base import Workload, rows_of
 
 _TRIED_ROWS: Final = 16

@@ -6,7 +6,7 @@ from abc import ABC
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Literal, final
 
-from paceline.optim import Optimizer, Sgd
+from paceline.training.optim import Optimizer, Sgd
 from paceline.workloads.base import Batch, Data, Split, Supply, Tensors, Workload
 from paceline.workloads.data import catalogue, mnist
 from paceline.workloads.data.images import supply_of

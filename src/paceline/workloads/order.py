@@ -11,12 +11,17 @@ neighbouring rows in a random order, and of those a `window` of rows at a time a
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from paceline.training.state import State, StateReader, attributes
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
+
+
+_IDENTITY: Final = ("num_rows", "num_workers", "batch", "seed")
 
 
 class Draw(NamedTuple):
@@ -39,11 +44,39 @@ class Order:
     """How many rows are shuffled at a time; all of them, unless given."""
     runs: Sequence[int] = ()
     """With a window: the row that each run of neighbours begins with, rising from 0 on."""
+    start: int = 0
+    """How many of its batches each worker has taken already: where a resumed run goes on."""
 
     @property
     def steps_per_epoch(self) -> int:
         """How many steps each worker makes in one pass over the data."""
         return self.num_rows // (self.num_workers * self.batch)
+
+    def state(self, num_taken: int) -> State:
+        """Say after how many batches each worker stands, and in the order of which rows."""
+        return {**attributes(self, *_IDENTITY), "start": num_taken}
+
+    def continued(self, state: State) -> Order:
+        """Give the same order from where `state` stands. Raises `StateError` if it is another."""
+        with StateReader(state) as fields:
+            for name in _IDENTITY:
+                fields.expect(name, getattr(self, name))
+            return replace(self, start=fields.whole("start"))
+
+    def near(self, state: State) -> Order:
+        """Give the same order from about where `state` stands in one of other batches or workers.
+
+        No row before that is taken again in its epoch, and fewer than a step of all are left out.
+        """
+        with StateReader(state) as fields:
+            for name in ("num_rows", "seed"):
+                fields.expect(name, getattr(self, name))
+            rows_each = fields.whole("num_workers") * fields.whole("batch")
+            start = fields.whole("start")
+        epoch, num_taken = divmod(start, max(1, self.num_rows // rows_each))
+        num_steps = -(-num_taken * rows_each // (self.num_workers * self.batch))
+        steps = self.steps_per_epoch
+        return replace(self, start=epoch * steps + min(steps, num_steps))
 
     def permutation(self, epoch: int) -> Tensor:
         """Shuffle all rows for one epoch; depends on the seed and the epoch only."""
@@ -52,17 +85,20 @@ class Order:
         return torch.randperm(self.num_rows, generator=self._generator(epoch))
 
     def batches(self, rank: int) -> Iterator[Tensor]:
-        """Yield the row numbers of each of a worker's batches, epoch after epoch, without end."""
+        """Yield the row numbers of each of a worker's batches, epoch after epoch, without end.
+
+        The first is the one after the `start` batches that were taken already.
+        """
         return (draw.rows for draw in self.draws(rank))
 
     def draws(self, rank: int) -> Iterator[Draw]:
         """The same, with the position of each batch."""
-        epoch = 0
+        epoch, num_taken = divmod(self.start, max(1, self.steps_per_epoch))
         while True:
-            yield from self._epoch(epoch, rank)
-            epoch += 1
+            yield from self._epoch(epoch, rank, num_taken)
+            epoch, num_taken = epoch + 1, 0
 
-    def _epoch(self, epoch: int, rank: int) -> Iterator[Draw]:
+    def _epoch(self, epoch: int, rank: int, num_skipped: int) -> Iterator[Draw]:
         import torch
 
         stride = self.num_workers * self.batch
@@ -71,7 +107,9 @@ class Order:
         for shuffled in self._windows(epoch):
             waiting = torch.cat([waiting, shuffled])
             num_taken = len(waiting) // stride * stride
-            for start in range(rank * self.batch, num_taken, stride):
+            skipped = min(num_skipped * stride, num_taken)
+            num_skipped -= skipped // stride
+            for start in range(skipped + rank * self.batch, num_taken, stride):
                 yield Draw(waiting[start : start + self.batch], position + start)
             waiting = waiting[num_taken:]
             position += num_taken

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 from paceline.description import Bytes, Count
 from paceline.errors import DataError
-from paceline.optim import Adagrad, Optimizer
+from paceline.training.optim import Adagrad, Optimizer
 from paceline.workloads.base import Batch, Data, Split, Workload
 from paceline.workloads.data.sources.base import Progress
 
@@ -28,7 +28,7 @@ class SparseLogisticFiles(Workload, ABC):
     default_batch: ClassVar[int] = 100
     most_threads: ClassVar[int | None] = 1
 
-    train: Path | None = None
+    train: Path | None = None  # type: ignore[assignment]  # see `loop_of`
     """A file, a folder of files, a pattern, or a folder that `paceline data convert` wrote."""
     test: Path | None = None
     """The same; if left out, the last tenth of the training rows is held back."""

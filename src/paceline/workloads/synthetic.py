@@ -10,7 +10,7 @@ from annotated_types import Ge, Le
 
 from paceline.description import Bytes, Count
 from paceline.errors import Problem
-from paceline.optim import Optimizer, Sgd
+from paceline.training.optim import Optimizer, Sgd
 from paceline.workloads.base import ALL_CORES, Batch, Data, Split, Supply, Tensors, Workload
 
 if TYPE_CHECKING:
@@ -128,6 +128,9 @@ class _SparseRows(Data):
     ) -> None:
         import torch
 
+        from paceline.training.distinct import Distinct
+
+        self._distinct = Distinct()
         shape = (num_rows, workload.nonzeros)
         self.features = torch.randint(workload.features, shape, generator=generator)
         odd = (self.features % 2).double().mean(1)
@@ -138,9 +141,7 @@ class _SparseRows(Data):
         return len(self.labels)
 
     def take(self, rows: Tensor) -> Batch:
-        from paceline.rows import distinct
-
-        touched, positions = distinct(self.features.index_select(0, rows))
+        touched, positions = self._distinct(self.features.index_select(0, rows))
         return touched, positions, self.labels.index_select(0, rows)
 
     def touched(self, batch: Batch) -> Tensor | None:

@@ -1,7 +1,7 @@
 import pytest
 
-from paceline.attempts import attempt
 from paceline.clusters.emulated.network import try_out
+from paceline.system.attempts import attempt
 
 
 @pytest.fixture(scope="session", autouse=True)

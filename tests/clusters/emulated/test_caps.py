@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from paceline.cgroups import quota_of
 from paceline.clusters.base import Job
 from paceline.clusters.emulated.caps import Caps, _maker, _set_quota, remove_left
 from paceline.clusters.emulated.describe import Emulated
+from paceline.system.cgroups import quota_of
 
 
 @pytest.fixture
@@ -67,7 +67,7 @@ def test_a_cgroup_that_lets_nobody_in_is_refused_before_seats_try(monkeypatch, t
 
 
 def test_a_machine_without_cgroups_refuses_and_does_not_fail(monkeypatch):
-    monkeypatch.setattr("paceline.cgroups._read", lambda _: "")
+    monkeypatch.setattr("paceline.system.cgroups._read", lambda _: "")
     assert "no cgroup" in Caps({"node0": 0.5}, "test-caps").refused
     remove_left("test-caps")
 

@@ -7,12 +7,12 @@ import socket
 import pytest
 from pyroute2 import IPRoute
 
-from paceline.attempts import attempt
 from paceline.clusters.emulated.achieved import measure
 from paceline.clusters.emulated.bursts import LEGACY_LUMP_BYTES
 from paceline.clusters.emulated.network import INTERFACE, Link, Network, gain_rights
 from paceline.comm.meter import HEADER_BYTES
-from paceline.netlink import Queues
+from paceline.system.attempts import attempt
+from paceline.system.netlink import Queues
 
 
 def in_a_child(action) -> dict:

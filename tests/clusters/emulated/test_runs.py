@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from paceline.attempts import attempt
 from paceline.clusters.emulated.caps import Caps
 from paceline.clusters.emulated.network import try_out
+from paceline.system.attempts import attempt
 from paceline.testing.leftovers import Witness
 from tests.clusters.test_nothing_left import is_training, wait_until
 from tests.commands import QUICK, last_json, paceline, start
@@ -58,12 +58,25 @@ def test_an_ordinary_user_has_nodes_too_and_messages_can_be_encrypted(tmp_path):
     assert len(result["traffic"]["nodes"]) == 3
 
 
-def test_latency_without_netem_is_said_before_anything_starts(tmp_path):
+def test_without_netem_messages_are_held_and_the_result_says_so(tmp_path):
     if attempt(lambda: try_out(0.005)) == "":
         pytest.skip("this kernel has netem")
-    done = paceline("run", "logistic-mnist", *QUICK, *LINKED, "--latency", "5ms", cwd=tmp_path)
+    options = ("--strategy", "ring", "--workers", 2, "--worker-steps", 20, "--latency", "20ms")
+    result = run(tmp_path, *options)
+    assert result["status"] == "finished"
+    assert any("held for 20 ms" in each for each in result["warnings"])
+    # Two messages, one waiting for the other, in each exchange.
+    assert all(each["exchange_s"] > 20 * 2 * 0.020 for each in result["workers"])
+
+
+def test_what_cannot_be_held_is_refused_before_anything_starts(tmp_path):
+    if attempt(lambda: try_out(0.005)) == "":
+        pytest.skip("this kernel has netem")
+    options = ("--strategy", "ddp", "--workers", 2, "--latency", "5ms")
+    done = paceline("run", "logistic-mnist", *QUICK, *LINKED, *options, cwd=tmp_path)
     assert done.returncode == 2
     assert "sch_netem" in done.stderr
+    assert "ddp has connections of its own" in " ".join(done.stderr.split())
     assert not (tmp_path / "runs").exists()
 
 

@@ -14,7 +14,7 @@ from tests.strategies.test_ps_deaths import PATIENCE_S, pid_of, wait_until
 CUT = """
 import os, sys
 from pyroute2 import IPRoute
-from paceline import linux
+from paceline.system import linux
 linux.setns(os.open(f"/proc/{sys.argv[1]}/ns/net", os.O_RDONLY), linux.CLONE_NEWNET)
 with IPRoute() as ip:
     (index,) = ip.link_lookup(ifname=sys.argv[2])

@@ -17,6 +17,13 @@ DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int
 # Nothing, one value, a prime, not divisible by any number of ranks tried, more than any buffer.
 SIZES = (0, 1, 7, 10_007, 2 * 3 * 4 * 5 * 7 * 8 + 1, SLOT_BYTES // 4 + 3, 2 * SLOT_BYTES // 4 + 5)
 
+# Two that are tried alone already, one below the other.
+_JOINED: Kind = "hierarchical-halving"
+every_kind = pytest.mark.parametrize(
+    "kind",
+    [pytest.param(each, marks=[pytest.mark.thorough] * (each == _JOINED)) for each in KINDS],
+)
+
 
 def whole_numbers(rank: int, size: int, dtype: torch.dtype) -> torch.Tensor:
     """Small enough to be added without rounding in every type."""
@@ -49,7 +56,7 @@ def sum_everything(all_reduce: AllReduce) -> None:
     "num_ranks",
     [1, 2, 3, *(pytest.param(each, marks=pytest.mark.thorough) for each in (4, 5, 6, 7)), 8],
 )
-@pytest.mark.parametrize("kind", KINDS)
+@every_kind
 def test_every_rank_gets_the_sum_and_the_mean(kind: Kind, num_ranks: int):
     reduce_together(kind, num_ranks, sum_everything)
 
@@ -68,7 +75,7 @@ def sum_what_is_allocated(all_reduce: AllReduce) -> None:
 
 
 @pytest.mark.parametrize("num_ranks", [1, 2, 3, 5])
-@pytest.mark.parametrize("kind", KINDS)
+@every_kind
 def test_memory_it_allocated_is_reduced_in_place(kind: Kind, num_ranks: int):
     reduce_together(kind, num_ranks, sum_what_is_allocated, room_bytes=4 * 500_001)
 
@@ -84,7 +91,7 @@ def reduce_random_values(all_reduce: AllReduce) -> list[int]:
 
 
 @pytest.mark.parametrize("num_ranks", [2, 3, 4])
-@pytest.mark.parametrize("kind", KINDS)
+@every_kind
 def test_all_ranks_get_the_same_bits_every_time(kind: Kind, num_ranks: int):
     once = reduce_together(kind, num_ranks, reduce_random_values)
     again = reduce_together(kind, num_ranks, reduce_random_values)
@@ -106,7 +113,7 @@ def overwrite_at_once(all_reduce: AllReduce) -> None:
         assert torch.equal(result, torch.full((size,), float(wanted))), number
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every_kind
 def test_a_buffer_may_be_overwritten_the_instant_the_call_returns(kind: Kind):
     reduce_together(kind, 3, overwrite_at_once)
 
@@ -132,7 +139,7 @@ def many_in_flight(all_reduce: AllReduce) -> None:
     overlapped.close()
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every_kind
 def test_many_in_flight_end_in_the_order_they_were_begun(kind: Kind):
     reduce_together(kind, 3, many_in_flight)
 
@@ -147,7 +154,7 @@ def broadcast_and_gather(all_reduce: AllReduce) -> None:
 
 
 @pytest.mark.parametrize("num_ranks", [1, 3])
-@pytest.mark.parametrize("kind", KINDS)
+@every_kind
 def test_rank_0_tells_all_and_all_tell_each_other(kind: Kind, num_ranks: int):
     reduce_together(kind, num_ranks, broadcast_and_gather)
 
@@ -165,7 +172,7 @@ def die_in_the_middle(all_reduce: AllReduce) -> None:
 
 
 @pytest.mark.parametrize("num_ranks", [2, 4])
-@pytest.mark.parametrize("kind", KINDS)
+@every_kind
 def test_a_rank_that_dies_is_named_on_every_other(kind: Kind, num_ranks: int):
     with pytest.raises(RankFailed) as raised:
         reduce_together(kind, num_ranks, die_in_the_middle)
@@ -184,6 +191,6 @@ def reduce_what_cannot_be(all_reduce: AllReduce) -> None:
         all_reduce.reduce(torch.zeros(6)[::2])
 
 
-@pytest.mark.parametrize("kind", KINDS)
+@every_kind
 def test_what_is_not_a_vector_is_refused(kind: Kind):
     reduce_together(kind, 1, reduce_what_cannot_be)

@@ -6,12 +6,13 @@ import pytest
 import torch
 
 from paceline.comm.allreduce.base import AllReduce, slice_of
+from paceline.comm.allreduce.mail import Mail
 from paceline.comm.allreduce.overlapped import Overlapped
 from paceline.comm.allreduce.ring import SEGMENT_BYTES, RingAllReduce
 from paceline.comm.base import Channel, Message
-from paceline.comm.line import Line, SeatLine
 from paceline.comm.memory import MemoryChannel, boxes_for
 from paceline.testing.ranks import RankFailed, reduce_together
+from tests.comm.lines import line_of_a_seat
 
 # Figure 2.7 of the report: three workers with three chunks each, here of one value.
 START = ([1, 2, 3], [10, 20, 30], [100, 200, 300])
@@ -63,13 +64,13 @@ class Recording(Channel):
 
 def test_it_walks_as_in_the_figure():
     names = ["worker0", "worker1", "worker2"]
-    boxes, ends = boxes_for(names), [Line.pair() for _ in names]
+    boxes, ends = boxes_for(names), [line_of_a_seat() for _ in names]
 
     def go_round(rank: int) -> list[tuple[list[float], tuple[int, int], float]]:
-        line = SeatLine(Line(ends[rank][0]))
+        line = ends[rank][1]
         channel = Recording(MemoryChannel(names[rank], boxes, line))
         values = torch.tensor(START[rank], dtype=torch.float32)
-        ring = RingAllReduce(rank, names, channel)
+        ring = RingAllReduce(rank, names, Mail(channel))
         walk = [(values.tolist(), talked) for talked in ring.communications(values, 1)]
         return [(*each, sent) for each, sent in zip(walk, channel.sent, strict=True)]
 

@@ -20,7 +20,7 @@ NUM_ROWS = 1000
 class Lines(Stream[bytes]):
     """Numbers, one a line; remembers what was read."""
 
-    def __init__(self, blocks: Sequence[Block], **options: int):
+    def __init__(self, blocks: Sequence[Block], **options):
         super().__init__(blocks, **options)
         self.was_read: list[Block] = []
 
@@ -30,7 +30,8 @@ class Lines(Stream[bytes]):
             file.seek(block.offset)
             return file.read(block.num_bytes).splitlines()
 
-    def decode(self, rows: Sequence[bytes]) -> list[torch.Tensor]:
+    def decode(self, rows: Sequence[bytes], numbers: Sequence[int]) -> list[torch.Tensor]:
+        assert len(numbers) == len(rows)
         for row in rows:
             if not row.isdigit():
                 raise DataError(f"not a number: {row!r}")
@@ -49,6 +50,20 @@ def blocks(tmp_path: Path) -> list[Block]:
             num_rows = min(64, len(numbers) - first)
             found.append(Block(path, first * 6, num_rows * 6, num_rows))
     return found
+
+
+def test_from_the_second_epoch_on_rows_are_not_read_again(blocks: list[Block]):
+    plain, order = Lines(blocks, window=300), order_of(num_workers=2, batch=10)
+    keeping = Lines(blocks, window=300, kept=lambda rows: [rows + 1_000_000])
+    num_first = order.steps_per_epoch
+    expected = taken(plain, order, rank=1, num_batches=2 * num_first)
+    found = taken(keeping, order, rank=1, num_batches=2 * num_first)
+    assert found[:num_first] == expected[:num_first]
+    assert found[num_first:] == [
+        [number + 1_000_000 for number in batch] for batch in expected[num_first:]
+    ]
+    resumed = dataclasses.replace(order, start=num_first + 3)
+    assert taken(keeping, resumed, rank=1, num_batches=5) == found[num_first + 3 : num_first + 8]
 
 
 def order_of(num_workers: int, batch: int) -> Order:
@@ -142,13 +157,15 @@ class TestPrepared:
             next(results)
 
     def test_its_threads_end_with_it(self):
+        before = set(threading.enumerate())  # of other tests, perhaps
         results = prepared(lambda n: n, range(100), threads=3, ahead=6)
         next(results)
+        own = set(threading.enumerate()) - before
+        assert own
         results.close()
-        for thread in threading.enumerate():
-            if thread.name.startswith("load"):
-                thread.join(timeout=10)
-                assert not thread.is_alive()
+        for thread in own:
+            thread.join(timeout=10)
+            assert not thread.is_alive()
 
 
 def test_the_position_of_a_batch_is_the_same_however_many_share_it():
@@ -161,3 +178,14 @@ def test_the_position_of_a_batch_is_the_same_however_many_share_it():
         for rank in range(3):
             positions = [draw.position for draw in islice(three.draws(rank), num_batches)]
             assert positions == [position + 10 * rank for position in whole]
+
+
+@pytest.mark.parametrize("start", [1, 12, 49, 77])
+@pytest.mark.parametrize("in_order", [False, True])
+def test_a_stream_goes_on_where_it_was_left(blocks, start, in_order):
+    order = order_of(2, 10)
+    later = order.continued(order.state(start))
+    for rank in range(2):
+        whole = taken(Lines(blocks, window=130, in_order=in_order), order, rank, start + 60)
+        rest = taken(Lines(blocks, window=130, in_order=in_order), later, rank, 60)
+        assert rest == whole[start:]

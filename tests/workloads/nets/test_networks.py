@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from paceline.anatomy import Anatomy, examine
 from paceline.workloads import WORKLOADS
+from paceline.workloads.anatomy import Anatomy, examine
 from paceline.workloads.nets.alexnet import alexnet
 from paceline.workloads.nets.resnet import cifar_resnet, resnet
 from paceline.workloads.nets.vgg import vgg

@@ -14,9 +14,10 @@ from functools import partial
 from pathlib import Path
 from typing import Final, final
 
-from paceline.attempts import attempt
-from paceline.cgroups import cpu_cgroups
-from paceline.linux import own_pid
+from paceline.system.attempts import attempt
+from paceline.system.cgroups import cpu_cgroups
+from paceline.system.linux import own_pid
+from paceline.system.waiting import time_left
 
 # A node that has used up its share waits for the next period: the shorter, the more evenly it
 # goes on. The kernel takes no quota below a millisecond, and no period above a second.
@@ -114,9 +115,9 @@ def _enter(folder: Path) -> None:
 
 
 def _remove(folders: Iterable[Path]) -> None:
-    deadline_s = time.monotonic() + _PATIENCE_S
+    left = time_left(_PATIENCE_S)  # for all of them together
     for folder in folders:
-        while folder.is_dir() and time.monotonic() < deadline_s:
+        while folder.is_dir() and next(left, 0.0) > 0:
             with contextlib.suppress(OSError):
                 folder.rmdir()
                 break

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 from functools import cache, partial
-from typing import Any, Final, final
+from typing import Final, final
 
-from paceline.attempts import attempt
-from paceline.clusters.base import Cluster, Crew, Job, Seat
+from paceline.clusters.base import Cluster, Crew, Job
 from paceline.clusters.crew import KeptCrew
 from paceline.clusters.emulated.caps import remove_left
+from paceline.clusters.emulated.plan import NodePlan, Plan
+from paceline.clusters.placing import placed
+from paceline.clusters.zygote import Zygote
+from paceline.comm.roster import Seat
 from paceline.description import Count, Duration, Positive, Rate
 from paceline.errors import Problem, SpecError
+from paceline.system.attempts import attempt
 
 # Of less, the 32 KiB on their way to a link would delay a peer's sign of life for as long as
 # it may be silent. More does not fit in the 32 bits that tbf has for bytes a second.
 _LEAST_BITS_PER_S: Final = 100e3
 _MOST_BITS_PER_S: Final = 34e9
+# What the keeper makes nodes with.
+_IMPORTS: Final = ("pyroute2",)
 _REMEDY: Final = (
     "run as root, or allow user namespaces (`paceline doctor` says how); "
     "the cluster `local` needs neither"
@@ -39,7 +45,8 @@ class Emulated(Cluster):
     links: dict[str, Rate] = field(default_factory=dict)
     """Links that differ from the others, by node: `cluster.links.node2=100mbit`."""
     latency_s: Duration = 0.0
-    """Delay of every packet: `5ms`, or seconds."""
+    """Delay of every packet: `5ms`, or seconds. Where the kernel has no `sch_netem`, of every
+    message between nodes instead, which `ddp`'s are not."""
     cpus: Positive | dict[str, Positive] | None = None
     """How many cores a node may use, for all or by node: `cluster.cpus.node2=0.25`."""
     encrypt: bool = False
@@ -54,19 +61,8 @@ class Emulated(Cluster):
     ) -> list[Seat]:
         num_apart = num_servers if servers_apart else 0
         num_nodes = self.nodes or num_workers + num_apart
-        num_homes = num_nodes - num_apart  # nodes that workers live on
-        homes = [f"node{index * num_homes // num_workers}" for index in range(num_workers)]
-        first = num_homes if servers_apart else 0
-        kept_on = [
-            f"node{first + index % (num_apart or num_homes)}" for index in range(num_servers)
-        ]
-        workers = [Seat("worker", index, node) for index, node in enumerate(homes)]
-        servers = [Seat("server", index, node) for index, node in enumerate(kept_on)]
-        used = dict.fromkeys(seat.node for seat in (*workers, *servers))
-        monitors = [
-            Seat("monitor", index, node) for index, node in enumerate(sorted(used, key=_number))
-        ]
-        return [*workers, *servers, *monitors]
+        nodes = [f"node{index}" for index in range(num_nodes)]
+        return placed(nodes, num_workers, num_servers, servers_apart=servers_apart)
 
     def workers_meant(self, num_servers: int, *, servers_apart: bool = False) -> int | None:
         num_apart = num_servers if servers_apart else 0
@@ -111,26 +107,46 @@ class Emulated(Cluster):
         if refused:
             reason = f"cannot create network namespaces here: {refused}; {_REMEDY}"
             raise SpecError([Problem("cluster", self.name, reason)])
-        refused = _refusal(self.latency_s) if self.latency_s else ""
-        if refused:
-            reason = f"this kernel has no sch_netem and cannot delay packets ({refused})"
-            raise SpecError([Problem("cluster.latency_s", self.latency_s, reason, ("0",))])
+
+    @property
+    def holds_messages_s(self) -> float:
+        return self.latency_s if self.latency_s and _refusal(self.latency_s) else 0.0
+
+    def cannot_strike(self, kind: str) -> str | None:
+        del kind
+        return None
+
+    def warm_up(self, zygote: Zygote, imports: Sequence[str]) -> None:
+        zygote.warm([*imports, *_IMPORTS])
 
     def start(self, job: Job) -> Crew:
         names = sorted({seat.node for seat in job.seats}, key=_number)
-        nodes = [
-            {
-                "name": name,
-                "bits_per_s": self.links.get(name, self.link) / job.dilation,
-                "latency_s": self.latency_s * job.dilation,
-                "cpus": self.cores_of(name),
-            }
-            for name in names
-        ]
-        how: dict[str, Any] = {"transport": "zmq-tcp", "encrypt": self.encrypt}
-        how |= {"nodes": nodes, "dilation": job.dilation, "mark": job.run_key.hex()[:8]}
-        sweep = partial(remove_left, how["mark"])
-        return KeptCrew(job, how, imports=["pyroute2"], sweep=sweep)
+        held_s = self.holds_messages_s
+        plan = Plan(
+            nodes=[
+                NodePlan(
+                    name=name,
+                    bits_per_s=self.links.get(name, self.link) / job.dilation,
+                    latency_s=(self.latency_s - held_s) * job.dilation,
+                    cpus=self.cores_of(name),
+                )
+                for name in names
+            ],
+            dilation=job.dilation,
+            mark=job.run_key.hex()[:8],
+        )
+        return KeptCrew(
+            job,
+            dataclasses.replace(
+                job.orders(medium="tcp", encrypts=self.encrypt),
+                latency_s=held_s * job.dilation,
+            ),
+            shares_memory=True,
+            site="paceline.clusters.emulated.site:EmulatedSite",
+            plan=dataclasses.asdict(plan),
+            imports=_IMPORTS,
+            sweep=partial(remove_left, plan.mark),
+        )
 
 
 def _first_alone(by_node: Mapping[str, float]) -> dict[str, float]:

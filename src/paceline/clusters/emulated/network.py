@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, final
 
-from paceline import linux, netlink
 from paceline.clusters.emulated.bursts import LEGACY_LUMP_BYTES, Bursts
+from paceline.system import linux, netlink
 
 if TYPE_CHECKING:
     from pyroute2 import IPRoute
@@ -151,6 +151,14 @@ class Network:
             _limit_lumps(index, self._bursts.lump_bytes)
             route.link("set", index=index, state="up")
         return int(index)
+
+    def cut(self, node: str, *, is_down: bool) -> None:
+        """Take a node's link down at the bridge, or bring it up again."""
+        from pyroute2 import IPRoute
+
+        with IPRoute() as route:
+            state = "down" if is_down else "up"
+            route.link("set", index=self.nodes[node].port, state=state)
 
     def close(self) -> None:
         """Let go; what is left is held by whoever is inside."""

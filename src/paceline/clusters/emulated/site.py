@@ -2,67 +2,58 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Final, final
 
 from paceline.clusters.emulated.achieved import measure
 from paceline.clusters.emulated.caps import Caps
-from paceline.clusters.emulated.network import INTERFACE, Link, Network, Node, gain_rights
-from paceline.comm.mailbox import Mailbox, tcp_mailbox
-from paceline.comm.meter import Carried, Meter
-from paceline.netlink import Queues
-
-Table = dict[str, Any]
+from paceline.clusters.emulated.network import INTERFACE, Link, Network, gain_rights
+from paceline.clusters.emulated.plan import Plan
+from paceline.clusters.site import Site, Surroundings
+from paceline.comm.keeper_words import Built, LinkReport
+from paceline.comm.meter import Carried
+from paceline.reading import schema
+from paceline.system.netlink import Queues
 
 # How far a link may be off before every result says so.
 _TOLERANCE: Final = 0.05
 
 
 @final
-class Site:
-    """The nodes of one run. Used by the keeper; forked seats enter."""
+class EmulatedSite(Site):
+    """Network namespaces behind shaped links."""
 
-    interface: Final = INTERFACE
     network: Network
 
-    def __init__(self, nodes: Sequence[Table], mark: str) -> None:
-        """Gain the rights it takes, and make what must outlive the nodes."""
-        self._nodes = nodes
+    def __init__(self, plan: dict[str, Any]) -> None:
+        self._plan = schema.read(Plan, plan, "plan", strict=True)
         gain_rights()
-        cpus = {each["name"]: each["cpus"] for each in nodes if each["cpus"]}
-        self.caps = Caps(cpus, mark)
+        cpus = {each.name: each.cpus for each in self._plan.nodes if each.cpus}
+        self._caps = Caps(cpus, self._plan.mark)
 
-    def build(self, dilation: float) -> Table:
-        """Make the nodes and measure their links; returns what to tell the driver."""
-        asked = [Link(each["name"], each["bits_per_s"], each["latency_s"]) for each in self._nodes]
+    def build(self) -> Built:
+        asked = [Link(each.name, each.bits_per_s, each.latency_s) for each in self._plan.nodes]
         self.network = Network(asked)
-        achieved = measure(self.network)
+        achieved, dilation = measure(self.network), self._plan.dilation
         links = [
-            {
-                "node": link.node,
-                "asked": link.bits_per_s * dilation,
-                "sent": achieved[link.node].sent_bits_per_s * dilation,
-                "received": achieved[link.node].received_bits_per_s * dilation,
-            }
+            LinkReport(
+                node=link.node,
+                asked=link.bits_per_s * dilation,
+                sent=achieved[link.node].sent_bits_per_s * dilation,
+                received=achieved[link.node].received_bits_per_s * dilation,
+            )
             for link in asked
         ]
         warnings = [text for each in links for text in _doubts(each)]
-        if self.caps.refused:
+        if self._caps.refused:
             warnings.append(
-                f"cluster.cpus has no effect, nodes may use all cores: {self.caps.refused}"
+                f"cluster.cpus has no effect, nodes may use all cores: {self._caps.refused}"
             )
-        return {"links": links, "warnings": warnings, "is_capped": not self.caps.refused}
+        return Built(links=links, warnings=warnings, is_capped=not self._caps.refused)
 
-    def mailbox(self, node: str) -> Mailbox:
-        """Make a mailbox that listens in a node."""
-        with self._node(node).inside(self.network.hub):
-            return tcp_mailbox(self._node(node).address)
-
-    def enter(self, node: str) -> Meter:
-        """Be in a node from now on; returns what its link has carried."""
-        self.caps.enter(node)
+    def enter(self, node: str) -> Surroundings:
+        self._caps.enter(node)
         at_bridge = Queues()
-        its = self._node(node)
+        its = self.network.nodes[node]
         its.enter()
         inside = Queues()
         self.network.close()
@@ -73,21 +64,21 @@ class Site:
                 (sent.num_bytes, sent.num_packets), (received.num_bytes, received.num_packets)
             )
 
-        return carried
+        return Surroundings(its.address, INTERFACE, carried)
 
-    def address(self, node: str) -> str:
-        """Where a node is reached by the others."""
-        return self._node(node).address
+    def cut(self, node: str, *, is_down: bool) -> None:
+        self.network.cut(node, is_down=is_down)
 
-    def _node(self, name: str) -> Node:
-        return self.network.nodes[name]
+    def remove(self) -> None:
+        self._caps.remove()
 
 
-def _doubts(link: Table) -> list[str]:
+def _doubts(link: LinkReport) -> list[str]:
     """Say which way a link does not carry what was asked for."""
+    asked = link.asked
     return [
-        f"{link['node']}'s link {verb} {link[which] / 1e6:,.0f} Mbit/s before the run; "
-        f"{link['asked'] / 1e6:,.0f} were configured"
-        for which, verb in (("sent", "sent"), ("received", "received"))
-        if abs(link[which] / link["asked"] - 1) > _TOLERANCE
+        f"{link.node}'s link {verb} {rate / 1e6:,.0f} Mbit/s before the run; "
+        f"{asked / 1e6:,.0f} were configured"
+        for rate, verb in ((link.sent, "sent"), (link.received, "received"))
+        if asked and rate and abs(rate / asked - 1) > _TOLERANCE
     ]

@@ -14,13 +14,14 @@ So every rank sends 2 (N - 1) / N of the bytes, however many ranks there are.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, final
 
 from paceline.comm.allreduce.base import AllReduce, numpys_dtypes, slice_of
+from paceline.comm.allreduce.mail import Mail
 from paceline.comm.allreduce.small_ring import MOST_CHUNK_BYTES, SmallRing, different_tensors
-from paceline.comm.base import Channel, Message
+from paceline.comm.base import Message
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,10 +46,12 @@ _MOST_PREPARED: Final = 16
 class RingAllReduce(AllReduce):
     """A ring over a channel, between seats named `worker0`, `worker1`, and so on."""
 
-    def __init__(self, rank: int, names: list[str], channel: Channel) -> None:
+    def __init__(self, rank: int, names: Sequence[str], mail: Mail, epoch: int = 0) -> None:
         super().__init__(rank, len(names))
-        self._channel = channel
+        self._channel = mail.channel
+        self._epoch = epoch
         self._next = names[(rank + 1) % len(names)]
+        self._receive_next = partial(mail.receive_from, names[rank - 1], epoch)
         self._num_hops = 2 * (len(names) - 1)
         self._small_dtypes = numpys_dtypes()
         self._prepared: dict[int, SmallRing] = {}
@@ -79,7 +82,14 @@ class RingAllReduce(AllReduce):
             return None
         if len(self._prepared) == _MOST_PREPARED:
             self._prepared.clear()
-        small = SmallRing(values, self.rank, self.num_ranks, channel=self._channel, to=self._next)
+        small = SmallRing(
+            values,
+            self.rank,
+            self.num_ranks,
+            outlet=partial(self._channel.outlet, self._next),
+            receive=self._receive_next,
+            epoch=self._epoch,
+        )
         self._prepared[id(values)] = small
         return small
 
@@ -115,7 +125,7 @@ class RingAllReduce(AllReduce):
     def _begin(self, values: Tensor) -> None:
         """Have this rank's own chunk sent."""
         for segment in _segments(self._chunk(values, self.rank)):
-            self._outgoing.add(partial(self._channel.send, self._next, segment))
+            self._outgoing.add(partial(self._channel.send, self._next, segment, self._epoch))
 
     def communications(
         self, values: Tensor, divisor: int, *, begun: bool = False
@@ -147,7 +157,7 @@ class RingAllReduce(AllReduce):
             segment.copy_(received)
 
     def _receive(self, segment: Tensor) -> Message:
-        message = self._channel.receive()
+        message = self._receive_next()
         dtype = str(segment.dtype).removeprefix("torch.")
         if message.shape != tuple(segment.shape) or message.dtype != dtype:
             raise different_tensors(message, tuple(segment.shape), dtype)

@@ -5,23 +5,25 @@ once for the others, and adds all of them up. Of a large one every rank adds up 
 writes the sum where all find it; a tensor that lives in the shared memory is so reduced in place,
 any other in pieces that are copied in and out.
 
-An arena: a page of 64-bit words, the first of which counts the phases its rank has finished; two
-slots for tensors that lie elsewhere; then the tensor that was allocated there, if any.
+Every formation has room of its own in the ranks' arenas: a page of 64-bit words, the first of which
+counts the phases its rank has finished; two slots for tensors that lie elsewhere; then the tensor
+that was allocated there, if any.
 """
 
 from __future__ import annotations
 
 import ctypes
 import mmap
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
 
 from paceline.comm.allreduce.base import AllReduce, numpys_dtypes, slice_of
+from paceline.comm.host_memory import Host, tensor_in
 from paceline.comm.patience import Patience
-from paceline.comm.shared import Host, tensor_in
-from paceline.linux import Futex
+from paceline.system.linux import Futex
 
 if TYPE_CHECKING:
     import torch
@@ -41,12 +43,15 @@ _PATIENCE_MS: Final = 20
 class SharedAllReduce(AllReduce):
     """Sums over the ranks of one host. Never spins: with more ranks than cores nobody starves."""
 
-    def __init__(self, rank: int, names: list[str], host: Host, room_bytes: int = 0) -> None:
+    def __init__(
+        self, rank: int, names: Sequence[str], host: Host, room_bytes: int = 0, epoch: int = 0
+    ) -> None:
         """`room_bytes` is how much `allocate` will be asked for."""
         super().__init__(rank, len(names))
         self._names = names
         self._host = host
-        self._own_memory = host.open_own(_HEADER_BYTES + 2 * SLOT_BYTES + room_bytes)
+        self._epoch = epoch
+        self._own_memory = host.add_room(epoch, _HEADER_BYTES + 2 * SLOT_BYTES + room_bytes)
         self._memories: list[mmap.mmap] = []
         self._room: list[Tensor] = []
         self._parity = 0
@@ -54,9 +59,9 @@ class SharedAllReduce(AllReduce):
         self._small_dtypes = numpys_dtypes()
 
     def _open(self) -> None:
-        """Map the others' arenas: each sizes its own when it is made."""
+        """Map the others' rooms: each adds its own when it forms this."""
         self._memories = [
-            self._own_memory if rank == self.rank else self._host.open(name)
+            self._own_memory if rank == self.rank else self._host.open_room(name, self._epoch)
             for rank, name in enumerate(self._names)
         ]
         self._phases = _Phases(self.rank, self._memories, self._host)

@@ -6,12 +6,13 @@ into torch take before they begin would be more than sending and adding so few v
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, final
 
 import numpy as np
 
 from paceline.comm.allreduce.base import slice_of
-from paceline.comm.base import Channel, Message
+from paceline.comm.base import Message
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -24,13 +25,22 @@ class SmallRing:
     """Reduces one tensor, whose chunks are each small and none of them empty."""
 
     def __init__(
-        self, values: Tensor, rank: int, num_ranks: int, *, channel: Channel, to: str
+        self,
+        values: Tensor,
+        rank: int,
+        num_ranks: int,
+        *,
+        outlet: Callable[[Tensor], Callable[[int], None]],
+        receive: Callable[[], Message],
+        epoch: int,
     ) -> None:
+        """`outlet` is to the next rank, `receive` from the one before."""
         self.values = values
         chunks = [values[slice_of(values.numel(), num_ranks, each)] for each in range(num_ranks)]
-        self._receive = channel.receive
+        self._receive = receive
+        self._epoch = epoch
         self._dtype = str(values.dtype).removeprefix("torch.")
-        outlets = [channel.outlet(to, chunk) for chunk in chunks]
+        outlets = [outlet(chunk) for chunk in chunks]
         arrays = [chunk.detach().numpy() for chunk in chunks]
         # For each communication: what passes a chunk on, and the chunk that comes.
         hops = [
@@ -41,14 +51,15 @@ class SmallRing:
         self._scatter_reduce, self._all_gather = hops[: num_ranks - 1], hops[num_ranks - 1 :]
 
     def reduce(self, divisor: int) -> None:
+        epoch = self._epoch
         with np.errstate(all="ignore"):  # what is not finite is the caller's to judge
             for pass_on, chunk in self._scatter_reduce:
-                pass_on(0)
+                pass_on(epoch)
                 np.add(chunk, self._array(self._receive(), len(chunk)), out=chunk)
             if divisor > 1:
                 np.divide(self._whole, divisor, out=self._whole)
         for pass_on, chunk in self._all_gather:
-            pass_on(0)
+            pass_on(epoch)
             chunk[:] = self._array(self._receive(), len(chunk))
 
     def _array(self, message: Message, num_values: int) -> np.ndarray[tuple[int], np.dtype]:

@@ -11,9 +11,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final, final
 
-from paceline import untrusted
 from paceline.description import Count, Description, NotNegative, Positive, build
 from paceline.errors import Problem, SpecError
+from paceline.reading import untrusted
+from paceline.system.places import found_at
 
 PREFIX: Final = "replay:"
 REAL: Final = "cpu"
@@ -45,6 +46,8 @@ class Rates(Description):
     """In the order they are computed."""
     update_s: NotNegative = 0.0
     """What the device takes besides to apply its own gradients, where it is the one to do so."""
+    step_factors: tuple[Positive, ...] = ()
+    """Measured steps over the typical one, ascending: how much they vary. Replay ignores it."""
     num_rows: Count | None = None
     """Rows of the training data."""
     fields: dict[str, Any] = field(default_factory=dict)
@@ -125,7 +128,7 @@ def shipped() -> tuple[str, ...]:
 def own_file(device: str) -> Path | None:
     """Give the user's file that a device names, if it is not one of the package's."""
     name = device.removeprefix(PREFIX)
-    return None if not is_replayed(device) or name in shipped() else Path(name)
+    return None if not is_replayed(device) or name in shipped() else found_at(name)
 
 
 def device_rates(device: str) -> DeviceRates:

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, final
 
+from paceline.errors import StateError
+from paceline.training.state import State, Stateful, StateReader, whole_numbers
+
 if TYPE_CHECKING:
     from torch import nn
 
-    from paceline.replica import Replica
+    from paceline.training.replica import Replica
 
 
 @final
@@ -38,7 +41,7 @@ def cut(replica: Replica, bucket_bytes: int) -> list[Bucket]:
 
 
 @final
-class Departures:
+class SendOrder(Stateful):
     """Which buckets may leave: those that are finished, in one order that all ranks keep to."""
 
     def __init__(self, buckets: Sequence[Bucket]) -> None:
@@ -92,3 +95,13 @@ class Departures:
         last = self.order[-1]
         unseen = [index for index in self.order if index not in self._finished]
         return [index for index in [*self._finished, *unseen] if index != last] + [last]
+
+    def state(self) -> State:
+        return {"order": whole_numbers(self.order)}
+
+    def load(self, state: State) -> None:
+        with StateReader(state) as fields:
+            order = fields.whole_numbers("order")
+        if sorted(order) != sorted(self.order):
+            raise StateError("order", str(order), f"not an order of {len(self.order)} buckets")
+        self.order = order

@@ -8,40 +8,44 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, Any, Final, final
+from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
 import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from paceline.errors import PeerLost, Problem, SpecError
-from paceline.finite import flaw_in
-from paceline.optim import Update
 from paceline.strategies.all_reduce.meeting import join_group
 from paceline.strategies.all_reduce.slots import Slots
 from paceline.strategies.all_reduce.timing import Timing
 from paceline.strategies.base import Member, Place
+from paceline.training.finite import flaw_in
+from paceline.training.optim import Update
+from paceline.training.state import State, Stateful, StateReader, attributes, picked
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
     from torch._C._distributed_c10d import GradBucket
     from torch.futures import Future
 
-    from paceline.replica import Replica
+    from paceline.training.replica import Replica
 
 _MEBIBYTE: Final = 1 << 20
+_KEPT: Final = ("global_steps", "_update", "_slots", "_exchange")
 
 
 @final
 class DdpMember(Member):
     """Joins a process group, wraps the model, and applies the averaged gradients."""
 
+    alike: ClassVar[tuple[str, ...]] = ("replica/parameters", "member/update")
+
     def __init__(self, place: Place, bucket_bytes: int, *, find_unused: bool) -> None:
         self.replica = place.replica
         self.global_steps: int = 0
         self._bucket_bytes = bucket_bytes
         self._find_unused = find_unused
-        self._slots = Slots(place.rank, place.num_workers)
+        self._slots = Slots(place.name, place.roster.workers)
         parameters = place.replica.parameters
         said = parameters.new_zeros(self._slots.num_values(parameters.element_size()))
         self._slots.lie_in(said)
@@ -100,6 +104,21 @@ class DdpMember(Member):
             **self._exchange.timing.table(),
         }
 
+    def state(self) -> State:
+        return attributes(self, *_KEPT)
+
+    def load(self, state: State) -> None:
+        """Torch lays its buckets out anew after the first step it makes.
+
+        With three workers or more, that step may then add up in another order than it would have.
+        """
+        with StateReader(state) as fields:
+            fields.attributes(self, *_KEPT)
+
+    def adopt(self, state: State) -> None:
+        with StateReader(picked(state, "global_steps", "update")) as fields:
+            fields.attributes(self, "global_steps", "_update")
+
     def close(self) -> None:
         self._vigil.close()
         if dist.is_initialized():
@@ -107,7 +126,7 @@ class DdpMember(Member):
 
 
 @final
-class _Exchange:
+class _Exchange(Stateful):
     """What happens to torch's buckets in one step."""
 
     def __init__(self, num_workers: int, said: Tensor) -> None:
@@ -169,6 +188,13 @@ class _Exchange:
     def take_waited_ns(self) -> int:
         waited_ns, self._waited_ns = self._waited_ns, 0
         return waited_ns
+
+    def state(self) -> State:
+        return attributes(self, "timing", "_waited_ns")
+
+    def load(self, state: State) -> None:
+        with StateReader(state) as fields:
+            fields.attributes(self, "timing", "_waited_ns")
 
 
 def _unused(replica: Replica) -> SpecError:

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Sequence
-from typing import Annotated, final
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Final, Literal, final
 
 from annotated_types import Ge
 
+from paceline.arithmetic.exchange import AllReduce
+from paceline.comm.allreduce.hops import hops_of, largest_power
+from paceline.comm.roster import by_node
 from paceline.description import Bytes
 from paceline.strategies.base import Flow, Member, Place, Strategy
+
+# torch sends a small bucket first, so that something travels soon.
+_TORCH_FIRST_BUCKET_BYTES: Final = 1 << 20
 
 
 class Averaging(Strategy, ABC):
@@ -23,16 +29,16 @@ class Averaging(Strategy, ABC):
         return True
 
     @property
+    def in_step(self) -> bool:
+        return True
+
+    @property
     def repeats(self) -> bool:
         return True
 
-
-def workers_by_node(nodes: Sequence[str]) -> dict[str, list[str]]:
-    """Name the workers of each node, given the node of each."""
-    groups: dict[str, list[str]] = {}
-    for rank, node in enumerate(nodes):
-        groups.setdefault(node, []).append(f"worker{rank}")
-    return groups
+    @property
+    def scripts(self) -> Literal["averaged"]:
+        return "averaged"
 
 
 def _around(names: Sequence[str]) -> list[Flow]:
@@ -42,6 +48,17 @@ def _around(names: Sequence[str]) -> list[Flow]:
     return [Flow(name, after, share, name) for name, after in zip(names, followers, strict=True)]
 
 
+def _halved(names: Sequence[str]) -> list[Flow]:
+    """By recursive halving and doubling, each exchange for itself."""
+    power = largest_power(len(names))
+    return [
+        Flow(name, names[hop.partner], len(hop.sends) / power, name)
+        for rank, name in enumerate(names)
+        for hop in (hops_of(rank, len(names)) if len(names) > 1 else ())
+        if hop.sends
+    ]
+
+
 @final
 class Ring(Averaging):
     """Gradients go round a ring of workers, or through shared memory within a host."""
@@ -49,6 +66,13 @@ class Ring(Averaging):
     check_every: Annotated[int, Ge(0)] = 1000
     """After how many steps workers compare their parameters, which must be equal to the bit; 0:
     never."""
+    algorithm: Literal["ring", "halving", "auto"] = "ring"
+    """How messages between nodes add up: around a `ring`, or by recursive `halving` and doubling,
+    which has fewer hops; `auto` measures once, when the workers meet, and says what it chose."""
+
+    @property
+    def survives_workers(self) -> bool:
+        return True
 
     @property
     def name(self) -> str:
@@ -57,14 +81,23 @@ class Ring(Averaging):
     def meaning(self, num_workers: int) -> str:
         return f"synchronous, all-reduce, {num_workers} of {num_workers} gradients"
 
-    def flows(self, nodes: Sequence[str]) -> Sequence[Flow]:
-        """Only the first worker of each node talks to other nodes."""
-        return _around([group[0] for group in workers_by_node(nodes).values()])
+    def flows(self, nodes: Mapping[str, str]) -> Sequence[Flow] | None:
+        """Only the first worker of each node talks to other nodes; how, `auto` finds out later."""
+        if self.algorithm == "auto":
+            return None
+        leaders = [group[0] for group in by_node(nodes).values()]
+        return _halved(leaders) if self.algorithm == "halving" else _around(leaders)
+
+    def pattern(self, num_workers: int) -> AllReduce:
+        del num_workers
+        return AllReduce(bucket_bytes=self.bucket_bytes, algorithm=self.algorithm)
 
     def join(self, place: Place) -> Member:
         from paceline.strategies.all_reduce.ring import RingMember
 
-        return RingMember(place, self.bucket_bytes, self.check_every)
+        return RingMember(
+            place, self.bucket_bytes, check_every=self.check_every, algorithm=self.algorithm
+        )
 
 
 @final
@@ -97,8 +130,16 @@ class Ddp(Averaging):
     def meaning(self, num_workers: int) -> str:
         return f"synchronous, torch DDP, {num_workers} of {num_workers} gradients"
 
-    def flows(self, nodes: Sequence[str]) -> Sequence[Flow]:
-        return _around([f"worker{rank}" for rank in range(len(nodes))])
+    def flows(self, nodes: Mapping[str, str]) -> Sequence[Flow]:
+        return _around([*nodes])
+
+    def pattern(self, num_workers: int) -> AllReduce:
+        del num_workers
+        return AllReduce(
+            bucket_bytes=self.bucket_bytes,
+            first_bucket_bytes=min(self.bucket_bytes, _TORCH_FIRST_BUCKET_BYTES),
+            shares_memory=False,
+        )
 
     def join(self, place: Place) -> Member:
         from paceline.strategies.all_reduce.ddp import DdpMember

@@ -75,7 +75,7 @@ class ChannelStore(Store):
 
 def join_group(place: Place) -> Vigil:
     """Make the group of all workers; returns what notices when one of them is gone."""
-    others = [f"worker{rank}" for rank in range(place.num_workers) if rank != place.rank]
+    others = [name for name in place.roster.workers if name != place.name]
     before = set(_descriptors())
     is_cuda = place.replica.parameters.is_cuda
     dist.init_process_group(
@@ -94,7 +94,8 @@ def torch_store(place: Place) -> Store:
     if place.rank:
         host, _, port = bytes(place.channel.receive().memory).decode().rpartition(" ")
         return TCPStore(host, int(port), is_master=False)
-    listener = socket.create_server((place.address, 0))
+    family = socket.AF_INET6 if ":" in place.address else socket.AF_INET
+    listener = socket.create_server((place.address, 0), family=family)
     port = listener.getsockname()[1]
     store = TCPStore(
         place.address,
@@ -104,8 +105,8 @@ def torch_store(place: Place) -> Store:
         master_listen_fd=listener.detach(),
     )
     where = torch.tensor(list(f"{place.address} {port}".encode()), dtype=torch.uint8)
-    for rank in range(1, place.num_workers):
-        place.channel.send(f"worker{rank}", where)
+    for name in place.roster.workers[1:]:
+        place.channel.send(name, where)
     return store
 
 

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, final
+
+from paceline.training.state import State, Stateful, StateReader, attributes
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 # The gradients after the slots begin where the processor likes vectors to begin.
 _ALIGNED_BYTES: Final = 64
+_COUNTED: Final = ("_waited_s", "late_s", "wait_s", "times_last")
 
 
 @final
-class Slots:
+class Slots(Stateful):
     """A few values in front of the gradients, averaged with them.
 
     The first says whether any rank wishes to stop, so that all stop after the same step. Then
@@ -20,18 +24,24 @@ class Slots:
     last waited least. So each learns how late it came, though no two hosts have the same clock.
     """
 
-    def __init__(self, rank: int, num_ranks: int) -> None:
-        self._rank = rank
-        self._num_ranks = num_ranks
-        self._num_used = num_ranks + 1
+    def __init__(self, name: str, workers: Sequence[str]) -> None:
+        self._name = name
+        self.follow(workers)
         self._waited_s = 0.0
         self.late_s = 0.0
         self.wait_s = 0.0
         self.times_last = 0
 
-    def num_values(self, item_bytes: int) -> int:
-        """How many values to leave free in front of the gradients."""
-        lines = -(-self._num_used * item_bytes // _ALIGNED_BYTES)
+    def follow(self, workers: Sequence[str]) -> None:
+        """Be one of these workers from now on; `lie_in` must be called anew."""
+        self._rank = workers.index(self._name)
+        self._num_ranks = len(workers)
+        self._num_used = len(workers) + 1
+
+    def num_values(self, item_bytes: int, most_workers: int = 0) -> int:
+        """How many values to leave free in front of the gradients, for as many as may come."""
+        num_used = max(self._num_used, most_workers + 1)
+        lines = -(-num_used * item_bytes // _ALIGNED_BYTES)
         return lines * _ALIGNED_BYTES // item_bytes
 
     def lie_in(self, values: Tensor) -> None:
@@ -57,3 +67,10 @@ class Slots:
             self.times_last += mine == shortest
         self._waited_s = waited_s
         return bool(stops > 0)
+
+    def state(self) -> State:
+        return attributes(self, *_COUNTED)
+
+    def load(self, state: State) -> None:
+        with StateReader(state) as fields:
+            fields.attributes(self, *_COUNTED)

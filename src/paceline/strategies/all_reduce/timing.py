@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from time import perf_counter_ns
-from typing import Any, final
+from typing import Any, Final, final
+
+from paceline.errors import StateError
+from paceline.training.state import State, Stateful, StateReader, attributes, by_number
+
+_COUNTED: Final = ("_num_steps", "hidden_ns", "apply_ns")
+_SUMMED: Final = ("num_bytes", "start_ns", "run_ns", "wait_ns")
 
 
 @final
@@ -17,7 +23,7 @@ class _Sums:
 
 
 @final
-class Timing:
+class Timing(Stateful):
     """Sums over all steps, bucket by bucket.
 
     A step begins, the worker computes, then it arrives: from there on it only waits.
@@ -58,6 +64,21 @@ class Timing:
     def since_arrival_s(self) -> float:
         """For how long the worker has been waiting."""
         return (perf_counter_ns() - self._arrived_ns) / 1e9
+
+    def state(self) -> State:
+        by_bucket = {
+            name: by_number({index: getattr(each, name) for index, each in self._sums.items()})
+            for name in _SUMMED
+        }
+        return {**attributes(self, *_COUNTED), **by_bucket}
+
+    def load(self, state: State) -> None:
+        with StateReader(state) as fields:
+            fields.attributes(self, *_COUNTED)
+            columns = [fields.counts_by_number(name) for name in _SUMMED]
+        if any(each.keys() != columns[0].keys() for each in columns):
+            raise StateError("buckets", str([*map(len, columns)]), "not the same ones of each sum")
+        self._sums = {index: _Sums(*(each[index] for each in columns)) for index in columns[0]}
 
     def table(self) -> dict[str, Any]:
         """Give all as plain values."""

@@ -4,29 +4,56 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Literal, final
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal, Self, final
 
+from paceline.arithmetic.exchange import Servers
 from paceline.description import Bytes, Count, NotNegativeInt
 from paceline.errors import Problem
+from paceline.seats import server_names
 from paceline.strategies.base import Flow, Member, Place, Strategy
 from paceline.strategies.parameter_server.rules import Bounded, Free, Rules
+
+if TYPE_CHECKING:
+    from paceline.strategies.parameter_server.server import Server
 
 
 class ParameterServer(Strategy, ABC):
     """Servers keep the parameters and apply every update; workers push gradients and pull."""
 
-    servers: Count = 1
-    """Over how many servers the parameters are split, in equal parts."""
+    servers: Count | Literal["auto"] = 1
+    """Over how many servers the parameters are split, in equal parts; `auto`: a server beside every
+    worker."""
     chunk_bytes: Bytes = 1 << 20
     """A push travels and is applied in pieces of this size."""
     placement: Literal["beside", "separate"] = "beside"
     """Where a cluster has several nodes: whether a server sits beside a worker, or by itself."""
+    overlap: bool = True
+    """Whether gradients leave while back-propagation goes on, and parameters come back while the
+    next forward pass does; a model of one chunk is exchanged when all of it is computed, and so is
+    any with `backup` workers in shared memory."""
     sparse: bool = True
     """Whether only the rows of a table that a batch touches travel, or the whole table."""
 
     @property
+    def survives_workers(self) -> bool:
+        return True
+
+    @property
     def num_servers(self) -> int:
-        return self.servers
+        return 1 if self.servers == "auto" else self.servers
+
+    def for_workers(self, num_workers: int) -> Self:
+        return replace(self, servers=num_workers) if self.servers == "auto" else self
+
+    def problems(self) -> Iterator[Problem]:
+        if self.servers == "auto" and self.servers_apart:
+            reason = "puts a server beside every worker; with placement=separate give a number"
+            yield Problem("strategy.servers", self.servers, reason)
+
+    @property
+    def scripts(self) -> Literal["served"]:
+        return "served"
 
     @property
     def servers_apart(self) -> bool:
@@ -41,19 +68,27 @@ class ParameterServer(Strategy, ABC):
     def moves_rows(self) -> bool:
         return self.sparse
 
-    def flows(self, nodes: Sequence[str]) -> Sequence[Flow]:
-        workers = [f"worker{rank}" for rank in range(len(nodes))]
-        servers = [f"server{index}" for index in range(self.servers)]
+    def flows(self, nodes: Mapping[str, str]) -> Sequence[Flow]:
         pushes = [
-            Flow(worker, server, 1 / self.servers, worker)
-            for worker in workers
-            for server in servers
+            Flow(worker, server, 1 / self.num_servers, worker)
+            for worker in nodes
+            for server in server_names(self.num_servers)
         ]
         pulls = [Flow(each.receiver, each.sender, each.share, each.worker) for each in pushes]
         return [*pushes, *pulls]
 
+    def pattern(self, num_workers: int) -> Servers:
+        return Servers(
+            num_servers=self.for_workers(num_workers).num_servers,
+            apart=self.servers_apart,
+            chunk_bytes=self.chunk_bytes,
+            overlap=self.overlap,
+            averaged=False,
+            moves_rows=self.sparse,
+        )
+
     @abstractmethod
-    def rules(self, num_workers: int) -> Rules:
+    def rules(self, workers: Sequence[int]) -> Rules:
         """Say how gradients are applied and how far ahead a worker may run."""
 
     def join(self, place: Place) -> Member:
@@ -62,26 +97,44 @@ class ParameterServer(Strategy, ABC):
         return PsMember(
             place,
             self.chunk_bytes,
-            self.rules(place.num_workers),
+            self.rules(place.roster.worker_numbers),
+            overlap=self.overlap,
             prefetch=self.fetches_ahead,
         )
 
-    def serve(self, place: Place) -> Mapping[str, Any]:
+    def server(self, place: Place) -> Server:
+        """Make a server that does not run yet: its state can be loaded first."""
         from paceline.strategies.parameter_server.server import Server
 
-        return Server(place, self.chunk_bytes, self.rules(place.num_workers)).run()
+        return Server(place, self.chunk_bytes, self.rules(place.roster.worker_numbers))
+
+    def serve(self, place: Place) -> Mapping[str, Any]:
+        server = self.server(place)
+        place.opened(server)
+        return server.run()
 
 
 class Immediate(ParameterServer, ABC):
     """Each push is an update of its own, applied when it arrives."""
 
+    refuse: Literal["whole", "chunk"] = "whole"
+    """What of a gradient that is not finite is refused. `whole`: chunks that are sent early wait
+    for the rest of their push, and are applied when all of it is finite. `chunk`: each is applied
+    when it arrives, and one that is not finite is left out by itself."""
     prefetch: bool = False
     """Whether the rows of the next batch are asked for while this one computes. They are then one
     update of the worker's own older, which an average of gradients on equal parameters forbids."""
 
     @property
+    def in_step(self) -> bool:
+        return False
+
+    @property
     def fetches_ahead(self) -> bool:
         return self.prefetch
+
+    def pattern(self, num_workers: int) -> Servers:
+        return replace(super().pattern(num_workers), whole=self.refuse == "whole")
 
 
 @final
@@ -95,9 +148,9 @@ class PsAsync(Immediate):
     def meaning(self, num_workers: int) -> str:
         return f"asynchronous, {num_workers} workers"
 
-    def rules(self, num_workers: int) -> Rules:
-        del num_workers
-        return Rules(averaged=None, admission=Free())
+    def rules(self, workers: Sequence[int]) -> Rules:
+        del workers
+        return Rules(averaged=None, admission=Free(), whole=self.refuse == "whole")
 
 
 @final
@@ -117,6 +170,10 @@ class PsSync(ParameterServer):
         return self.backup == 0
 
     @property
+    def in_step(self) -> bool:
+        return self.backup == 0
+
+    @property
     def repeats(self) -> bool:
         return self.backup == 0
 
@@ -124,13 +181,16 @@ class PsSync(ParameterServer):
         kind = "strict" if self.backup == 0 else f"{self.backup} backup"
         return f"synchronous, {kind}, {num_workers - self.backup} of {num_workers} gradients"
 
+    def pattern(self, num_workers: int) -> Servers:
+        return replace(super().pattern(num_workers), averaged=True, backup=self.backup)
+
     def group_problems(self, num_workers: int) -> Iterator[Problem]:
         if self.backup >= num_workers:
             reason = f"an update needs at least one of the {num_workers} workers"
             yield Problem("strategy.backup", self.backup, reason)
 
-    def rules(self, num_workers: int) -> Rules:
-        return Rules(averaged=num_workers - self.backup, admission=Free())
+    def rules(self, workers: Sequence[int]) -> Rules:
+        return Rules(averaged=len(workers) - self.backup, admission=Free())
 
 
 @final
@@ -148,7 +208,10 @@ class PsSsp(Immediate):
         bound = "no bound" if self.staleness is None else f"at most {self.staleness} steps ahead"
         return f"stale synchronous, {num_workers} workers, {bound}"
 
-    def rules(self, num_workers: int) -> Rules:
-        if self.staleness is None:
-            return Rules(averaged=None, admission=Free())
-        return Rules(averaged=None, admission=Bounded(num_workers, self.staleness))
+    def pattern(self, num_workers: int) -> Servers:
+        return replace(super().pattern(num_workers), staleness=self.staleness)
+
+    def rules(self, workers: Sequence[int]) -> Rules:
+        whole, bound = self.refuse == "whole", self.staleness
+        admission = Free() if bound is None else Bounded(workers, bound)
+        return Rules(averaged=None, admission=admission, whole=whole)

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
-from paceline.finite import OF_ANOTHER, flaw_in
 from paceline.strategies.base import Member, Place
-from paceline.strategies.parameter_server.cuts import Chunk, chunks_of, server_part
+from paceline.strategies.parameter_server.ascending import Ascending
+from paceline.strategies.parameter_server.checking import ChunkCheck
+from paceline.strategies.parameter_server.cuts import Chunk, dealt
+from paceline.strategies.parameter_server.departures import Departures
 from paceline.strategies.parameter_server.link import (
     LAST,
     LEAVE,
     PULL,
     REFUSED,
     WAIT,
+    Answer,
     Touched,
     WorkerLink,
 )
-from paceline.strategies.parameter_server.messages import MessageWorkerLink
+from paceline.strategies.parameter_server.memory_link import SharedWorkerLink
+from paceline.strategies.parameter_server.message_link import MessageWorkerLink
 from paceline.strategies.parameter_server.rules import Rules
-from paceline.strategies.parameter_server.shared import SharedWorkerLink
+from paceline.training.finite import OF_ANOTHER, flaw_in
+from paceline.training.state import State, StateReader, attributes, by_number, picked
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from torch import Tensor, nn
 
 # How many rows are fetched at a time when a whole table is saved.
 _ROWS_AT_ONCE: Final = 1 << 20
+_KEPT: Final = ("global_steps", "_must_wait", "_held_ns", "_link")
 
 
 @final
@@ -36,44 +42,86 @@ class PsMember(Member):
 
     keeps_changes: ClassVar[bool] = False
     limits_steps: ClassVar[bool] = True
+    pulled: ClassVar[tuple[str, ...]] = ("replica/parameters",)
 
-    def __init__(self, place: Place, chunk_bytes: int, rules: Rules, *, prefetch: bool) -> None:
+    def __init__(
+        self, place: Place, chunk_bytes: int, rules: Rules, *, overlap: bool, prefetch: bool
+    ) -> None:
         self.replica = place.replica
         # Where memory is shared, a row is read from where it lies when it is needed.
         self.fetches_ahead = prefetch and place.host is None
-        self.starts = place.rank < rules.num_starters(place.num_workers, place.most_steps)
+        self.starts = place.rank in rules.starters(place.roster.worker_numbers, place.most_steps)
         self.global_steps: int = 0
         # Where an update may be complete without us, it may also have to be without others.
         self._takes_leave = rules.averaged is not None and rules.averaged < place.num_workers
+        self.is_looked_at = place.rank == 0
         self._checks = place.learns
         self._refusals = place.refusals
         self._staleness: Counter[int] = Counter()
         self._must_wait = False
+        self._is_behind = False
         self._held_ns = 0
         self._rows: Tensor | None = None
-        self._link = _link(place, chunk_bytes, rules)  # which may move the replica
+        # The same in ascending order, and those of the next batch, where the link needs them so.
+        self._sorted: Ascending | None = None
+        self._ahead: Ascending | None = None
+        values = place.replica.parameters
+        cut = dealt(len(values), place.num_servers, chunk_bytes // values.element_size())
+        self._link = _link(place, cut, rules)  # which may move the replica
         self._gradients = self.replica.gradients.numpy()
+        self._chunks = [chunk for each in cut for chunk in each]
+        self._refuses_whole = rules.whole
+        # Parameters that a server writes straight into the replica may not change meanwhile, and
+        # who is late for an update must not copy what of the next one may be undone.
+        is_written = rules.admission.exact and not rules.whole
+        is_seen = place.host is not None and (is_written or self._takes_leave)
+        is_cut = values.nbytes > chunk_bytes and place.replica.table is None
+        self.overlaps = overlap and is_cut and not is_seen
+        # Parameters in shared memory are copied by the worker itself: nothing is under way.
+        self.can_await = self.overlaps and place.host is None
+        self._departures = Departures(self.replica, self._chunks if self.overlaps else ())
+        self._check = ChunkCheck(self._gradients, self._chunks)
+        self._began_ns = self._hidden_ns = 0
+
+    def enter(self) -> bool:
+        self._is_behind = True  # the first step begins with the newest parameters
+        return False
 
     def begin(self, *, last: bool) -> None:
         del last
+        if self._is_behind:
+            self._is_behind = False
+            self._pull()
         if self._must_wait:
             self._must_wait = False
             began_ns = monotonic_ns()
             self.global_steps = self._link.await_release().version
             self._held_ns += monotonic_ns() - began_ns
 
+    def ready(self, parameter: nn.Parameter) -> None:
+        for chunk in self._departures.note(parameter):
+            if not self._began_ns:
+                self._began_ns = monotonic_ns()
+            self._send_early(chunk)
+
+    def _send_early(self, chunk: Chunk) -> None:
+        """Send a chunk that is finished, unless it can be of no use."""
+        is_finite = not self._checks or self._check.look_at(chunk)
+        if not self._refuses_whole:
+            self._link.send_early(chunk, 0 if is_finite else REFUSED)
+        elif not self._check.refused:
+            self._link.send_early(chunk)
+
     def exchange(self, *, last: bool) -> bool:
         flags = LAST if last else 0
         touched = self._touched()
-        flaw = self._flaw(touched)
-        if flaw is not None:
+        flaw, left_out = self._end_early() if self.overlaps else self._flaw(touched)
+        if flaw is not None and (self._refuses_whole or len(left_out) == len(self._chunks)):
             flags |= REFUSED
-        answer = self._link.exchange(flags, touched)
-        if (flags | answer.flags) & REFUSED:
-            self._refusals.note(flaw or OF_ANOTHER, after=self._staleness.total())
-        else:
-            # Below 0 where this push came too late for an update that was refused.
-            self._staleness[max(0, answer.staleness)] += 1
+        answer = self._link.exchange(flags, touched, left_out)
+        if not self.awaits or answer.flags & (LAST | WAIT):
+            self._link.drain()
+        self._note(flaw, answer, is_refused=bool((flags | answer.flags) & REFUSED))
         self.global_steps = answer.version
         self._must_wait = bool(answer.flags & WAIT)
         is_last = bool(answer.flags & LAST)
@@ -81,20 +129,64 @@ class PsMember(Member):
             self._link.exchange(PULL | LEAVE)
         return is_last
 
-    def _flaw(self, touched: Touched | None) -> str | None:
-        """Say what is wrong with this batch's gradients, if anything is."""
+    def _note(self, flaw: str | None, answer: Answer, *, is_refused: bool) -> None:
+        """Count the step: as refused, as an update, or, where chunks were left out, as both."""
+        if is_refused or flaw is not None:
+            self._refusals.note(flaw or OF_ANOTHER, after=self._staleness.total())
+        if not is_refused:
+            # Below 0 where this push came too late for an update that was refused.
+            self._staleness[max(0, answer.staleness)] += 1
+
+    def await_parameters(self, parameters: Collection[nn.Parameter] | None = None) -> int:
+        if parameters is None:
+            self._link.drain()
+            return 0
+        chunks_of = self._departures.chunks_of
+        return self._link.await_chunks([c for each in parameters for c in chunks_of[each]])
+
+    def _end_early(self) -> tuple[str | None, list[Chunk]]:
+        """Send what is left of a step's gradients.
+
+        Returns what is wrong with them, if anything is, and with which chunks.
+        """
+        if self._began_ns:
+            self._hidden_ns += monotonic_ns() - self._began_ns
+            self._began_ns = 0
+        for chunk in self._departures.rest():
+            self._send_early(chunk)
+        self._departures.begin()
+        return self._check.end() if self._checks else (None, [])
+
+    def _flaw(self, touched: Touched | None) -> tuple[str | None, list[Chunk]]:
+        """Say what is wrong with this batch's gradients, if anything is, and with which chunks."""
         if not self._checks:
-            return None
-        if touched is None:
-            return flaw_in(self._gradients)
-        return flaw_in(self._gradients, touched.gradients.numpy().reshape(-1))
+            return None, []
+        if touched is not None:
+            # Of a model with a table nothing is left out by itself.
+            flaw = flaw_in(self._gradients, touched.gradients.numpy().reshape(-1))
+            return flaw, [] if flaw is None else self._chunks
+        flaw = flaw_in(self._gradients)
+        if flaw is None:
+            return None, []
+        for chunk in self._chunks:
+            self._check.look_at(chunk)
+        return flaw, self._check.end()[1]
 
     def pull(self, rows: Tensor) -> None:
         assert self.replica.table is not None
         self._rows = rows
-        self.replica.table.window = self._link.pull_rows(rows).requires_grad_()
+        pull = self._pull_ascending if self._link.wants_ascending else self._link.pull_rows
+        self.replica.table.window = pull(rows).requires_grad_()
+
+    def _pull_ascending(self, rows: Tensor) -> Tensor:
+        ahead, self._ahead = self._ahead, None
+        self._sorted = ahead if ahead is not None and ahead.rows is rows else Ascending(rows)
+        return self._sorted.of_ascending(self._link.pull_rows(self._sorted.ascending))
 
     def fetch_ahead(self, rows: Tensor) -> None:
+        if self._link.wants_ascending:
+            self._ahead = Ascending(rows)
+            rows = self._ahead.ascending
         self._link.fetch_ahead(rows)
 
     def _touched(self) -> Touched | None:
@@ -103,6 +195,8 @@ class PsMember(Member):
             return None
         gradients = self.replica.table.window.grad
         assert gradients is not None
+        if self._sorted is not None:
+            return Touched(self._sorted.ascending, gradients[self._sorted.order])
         return Touched(self._rows, gradients)
 
     def table_values(self) -> Tensor | None:
@@ -122,25 +216,44 @@ class PsMember(Member):
         return {
             **self.exchanged(),
             "held_s": self._held_ns / 1e9,
+            **({"hidden_s": self._hidden_ns / 1e9} if self.overlaps else {}),
             "staleness": {str(key): count for key, count in sorted(self._staleness.items())},
         }
 
+    def state(self) -> State:
+        self._link.drain()
+        if self._must_wait:
+            self._link.catch_up()  # the word that it may go on would be lost with the link
+        return {**attributes(self, *_KEPT), "staleness": by_number(self._staleness)}
+
+    def load(self, state: State) -> None:
+        with StateReader(state) as fields:
+            fields.attributes(self, *_KEPT)
+            self._staleness = fields.counts_by_number("staleness")
+
+    def adopt(self, state: State) -> None:
+        with StateReader(picked(state, "global_steps")) as fields:
+            fields.attributes(self, "global_steps")
+
     def refresh(self) -> None:
+        self._is_behind = True
+
+    def close(self) -> None:
+        self._link.close()
+
+    def settle(self) -> None:
+        self._link.drain()
+        # The others keep what they have: to look at parameters changes nothing of their staleness.
+        if self.is_looked_at:
+            self._pull()
+
+    def _pull(self) -> None:
         answer = self._link.exchange(PULL)
         self.global_steps = answer.version
         self._must_wait = bool(answer.flags & WAIT)
 
 
-def _link(place: Place, chunk_bytes: int, rules: Rules) -> WorkerLink:
-    values = place.replica.parameters
-    chunks: list[list[Chunk]] = [
-        chunks_of(
-            server_part(len(values), place.num_servers, server),
-            server,
-            chunk_bytes // values.element_size(),
-        )
-        for server in range(place.num_servers)
-    ]
+def _link(place: Place, cut: list[list[Chunk]], rules: Rules) -> WorkerLink:
     if place.host is None:
-        return MessageWorkerLink(place, chunks)
-    return SharedWorkerLink(place, place.host, chunks, exact=rules.admission.exact)
+        return MessageWorkerLink(place, cut)
+    return SharedWorkerLink(place, place.host, cut, exact=rules.admission.exact)

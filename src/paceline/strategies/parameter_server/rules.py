@@ -7,11 +7,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, final
 
+from paceline.errors import StateError
+from paceline.training.state import State, Stateful, StateReader, by_number, whole_numbers
 
-class Admission(ABC):
+
+class Admission(Stateful, ABC):
     """Decides whether a worker that has completed a step may start its next."""
 
     exact: ClassVar[bool] = False
@@ -21,6 +25,10 @@ class Admission(ABC):
     @abstractmethod
     def complete(self, worker: int) -> bool:
         """A worker has completed a step; returns whether it may go on."""
+
+    @abstractmethod
+    def join(self, worker: int) -> None:
+        """A worker has come that may start a step: as far as the slowest of the others."""
 
     @abstractmethod
     def leave(self, worker: int) -> None:
@@ -39,11 +47,21 @@ class Free(Admission):
         del worker
         return True
 
+    def join(self, worker: int) -> None:
+        """Nobody waits for anybody."""
+
     def leave(self, worker: int) -> None:
         """Nobody waits for anybody."""
 
     def released(self) -> list[int]:
         return []
+
+    def state(self) -> State:
+        return {}
+
+    def load(self, state: State) -> None:
+        with StateReader(state):
+            pass
 
 
 @final
@@ -52,9 +70,9 @@ class Bounded(Admission):
 
     exact: ClassVar[bool] = True
 
-    def __init__(self, num_workers: int, staleness: int) -> None:
+    def __init__(self, workers: Iterable[int], staleness: int) -> None:
         self._staleness = staleness
-        self._clocks = dict.fromkeys(range(num_workers), 0)
+        self._clocks = dict.fromkeys(workers, 0)
         self._waiting: set[int] = set()
 
     def complete(self, worker: int) -> bool:
@@ -64,6 +82,9 @@ class Bounded(Admission):
         self._waiting.add(worker)
         return False
 
+    def join(self, worker: int) -> None:
+        self._clocks[worker] = min(self._clocks.values(), default=0)
+
     def leave(self, worker: int) -> None:
         self._clocks.pop(worker, None)
         self._waiting.discard(worker)
@@ -72,6 +93,21 @@ class Bounded(Admission):
         free = sorted(worker for worker in self._waiting if self._may_go(worker))
         self._waiting.difference_update(free)
         return free
+
+    def state(self) -> State:
+        return {
+            "clocks": by_number(self._clocks),
+            "waiting": whole_numbers(sorted(self._waiting)),
+        }
+
+    def load(self, state: State) -> None:
+        with StateReader(state) as fields:
+            clocks, waiting = fields.counts_by_number("clocks"), fields.whole_numbers("waiting")
+        if not clocks.keys() <= self._clocks.keys():
+            raise StateError("clocks", str(sorted(clocks)), f"expected {sorted(self._clocks)}")
+        if not clocks.keys() >= set(waiting):
+            raise StateError("waiting", str(waiting), f"expected some of {sorted(clocks)}")
+        self._clocks, self._waiting = dict(clocks), set(waiting)
 
     def _may_go(self, worker: int) -> bool:
         return self._clocks[worker] - min(self._clocks.values()) <= self._staleness
@@ -85,9 +121,9 @@ class Rules:
     averaged: int | None
     """How many gradients an update averages; None: each push is an update of its own."""
     admission: Admission
+    whole: bool = True
+    """Whether a gradient that is not finite is refused whole; else chunk by chunk."""
 
-    def num_starters(self, num_workers: int, most_steps: int | None) -> int:
-        """Say how many workers make a first step: no more than there are updates to make."""
-        if self.averaged is not None or most_steps is None:
-            return num_workers
-        return min(num_workers, most_steps)
+    def starters(self, workers: Sequence[int], most_steps: int | None) -> Sequence[int]:
+        """Say which workers make a first step: no more than there are updates to make."""
+        return workers if self.averaged is not None else workers[:most_steps]

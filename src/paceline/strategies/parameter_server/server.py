@@ -6,73 +6,128 @@ import contextlib
 from typing import Any, final
 
 from paceline.comm.base import Finished
-from paceline.optim import Update
+from paceline.errors import PeerLost
 from paceline.strategies.base import Place
-from paceline.strategies.parameter_server.application import Application, Average, Each
-from paceline.strategies.parameter_server.cuts import chunks_of, server_part
-from paceline.strategies.parameter_server.keep import Keep
-from paceline.strategies.parameter_server.link import PULL, ROWS, ServerLink
-from paceline.strategies.parameter_server.messages import MessageServerLink
+from paceline.strategies.parameter_server.application import Application
+from paceline.strategies.parameter_server.average import Average
+from paceline.strategies.parameter_server.cuts import dealt, offsets, part_of, server_part
+from paceline.strategies.parameter_server.each import Each
+from paceline.strategies.parameter_server.link import PULL, ROWS, Arrival, ServerLink
+from paceline.strategies.parameter_server.membership import Membership
+from paceline.strategies.parameter_server.memory_server_link import SharedServerLink
+from paceline.strategies.parameter_server.message_server_link import MessageServerLink
 from paceline.strategies.parameter_server.rules import Rules
-from paceline.strategies.parameter_server.shared import SharedServerLink
+from paceline.strategies.parameter_server.server_parameters import ServerParameters
+from paceline.training.row_update import RowUpdate, values_per_row
+from paceline.training.state import Adopting, State, StateReader, attributes
 
 
 @final
-class Server:
+class Server(Adopting):
     """One server; its rules say which kind."""
 
     def __init__(self, place: Place, chunk_bytes: int, rules: Rules) -> None:
         whole = place.replica.parameters
-        part = server_part(len(whole), place.num_servers, place.rank)
-        chunks = chunks_of(part, place.rank, chunk_bytes // whole.element_size())
+        cut = dealt(len(whole), place.num_servers, chunk_bytes // whole.element_size())
+        chunks = cut[place.rank]
         self._link: ServerLink = (
             MessageServerLink(place, chunks)
             if place.host is None
-            else SharedServerLink(place, place.host, chunks, exact=rules.admission.exact)
+            else SharedServerLink(place, place.host, cut, exact=rules.admission.exact)
         )
-        parameters = self._link.place_parameters(whole[part])
+        parameters = self._link.place_parameters(part_of(whole, chunks))
         row_update = _row_update(place, self._link)
         del whole
         place.replica.let_go()  # a server has its own part, once, and no gradients
-        keep = Keep(
+        keep = ServerParameters(
             parameters,
-            update=Update(place.optimizer, parameters),
+            update=place.optimizer.update_of(
+                parameters, {e.start: at for e, at in zip(chunks, offsets(chunks), strict=True)}
+            ),
             row_update=row_update,
             chunks=chunks,
             link=self._link,
         )
+        self._place = place
         self._profiled = place.profiled
-        num_starters = rules.num_starters(place.num_workers, place.most_steps)
-        for rank in range(num_starters, place.num_workers):
-            rules.admission.leave(rank)
+        workers = place.roster.worker_numbers
+        starters = rules.starters(workers, place.most_steps)
+        for each in workers[len(starters) :]:
+            rules.admission.leave(each)
         # Only the first server counts towards the end: each sees pushes in an order of its own.
         most_steps = place.most_steps if place.rank == 0 else None
         self.application: Application = (
-            Each(keep, rules.admission, place.num_workers, most_steps)
+            Each(keep, rules.admission, starters, most_steps, whole=rules.whole)
             if rules.averaged is None
-            else Average(keep, rules.averaged, place.num_workers, most_steps)
+            else Average(keep, rules.averaged, workers, most_steps)
         )
+
+    def state(self) -> State:
+        """Give what it keeps and has counted, after the states of all workers were taken."""
+        return attributes(self, "application")
+
+    def load(self, state: State) -> None:
+        with StateReader(state) as fields:
+            fields.attributes(self, "application")
+
+    def adopt(self, state: State) -> None:
+        self.application.adopt(StateReader(state).table("application"))
 
     def run(self) -> dict[str, Any]:
         """Serve until the run is over; returns what was counted."""
-        take, pull = self.application.take, self.application.pull
-        answer_rows = self.application.keep.answer_rows
         with contextlib.suppress(Finished):
-            for arrival in self._profiled(self._link.arrivals()):
-                if arrival.flags & ROWS:
-                    answer_rows(arrival)
-                elif arrival.flags & PULL:
-                    pull(arrival)
-                else:
-                    take(arrival)
+            if self._place.survives:
+                self._serve_on()
+            else:
+                self._serve()
         busy_s = self._link.busy_ns / 1e9
         return {**self.application.keep.tally.table(), "busy_s": busy_s}
 
+    def _serve(self) -> None:
+        take, pull = self.application.take, self.application.pull
+        answer_rows = self.application.keep.answer_rows
+        for arrival in self._profiled(self._link.arrivals()):
+            if arrival.flags & ROWS:
+                answer_rows(arrival)
+            elif arrival.flags & PULL:
+                pull(arrival)
+            else:
+                take(arrival)
 
-def _row_update(place: Place, link: ServerLink) -> Update | None:
+    def _serve_on(self) -> None:
+        """The same where workers may come and go."""
+        place, members = self._place, Membership(self._place, self.application, self._link)
+        if place.host is None:
+            place.channel.notice = members.follow
+        else:
+            place.host.notice = members.follow
+        while True:
+            try:
+                for arrival in self._link.arrivals():
+                    if members.includes(arrival.worker):
+                        members.is_busy = True
+                        self._take(arrival)
+                        members.is_busy = False
+                        members.settle()
+            except PeerLost as lost:
+                members.is_busy = False
+                members.report(lost)
+
+    def _take(self, arrival: Arrival) -> None:
+        if arrival.flags & ROWS:
+            self.application.keep.answer_rows(arrival)
+        elif arrival.flags & PULL:
+            self.application.pull(arrival)
+        else:
+            self.application.take(arrival)
+
+
+def _row_update(place: Place, link: ServerLink) -> RowUpdate | None:
     """Make this server's part of the model's table, if it has one."""
     table, dtype = place.replica.table, place.replica.parameters.dtype
     if table is None:
         return None
     part = server_part(table.num_rows, place.num_servers, place.rank)
-    return Update(place.optimizer, link.make_table(part.stop - part.start, table.width, dtype))
+    num_values = values_per_row(place.optimizer, table.width)
+    values = link.make_table(part.stop - part.start, num_values, dtype)
+    return RowUpdate(place.optimizer, values, table.width)

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar, final
 
 from paceline.workloads.base import Batch, Data
+from paceline.workloads.checksum import checksum_of_files
 from paceline.workloads.order import Order
 
 if TYPE_CHECKING:
@@ -95,9 +96,12 @@ class Stream(Data, ABC, Generic[Raw]):
         threads: int = 2,
         ahead: int = 4,
         in_order: bool = False,
+        kept: Callable[[Tensor], Batch] | None = None,
     ) -> None:
+        """`kept` makes a batch of rows that need not be read again: from the second epoch on."""
         self.blocks = blocks
         self._starts = [0, *accumulate(block.num_rows for block in blocks)]
+        self._kept = kept
         self._runs = self._file_starts() if in_order else self._starts[:-1]
         self._window = window
         self._threads = threads
@@ -112,32 +116,57 @@ class Stream(Data, ABC, Generic[Raw]):
         """Read the rows of a block, each as it stands in the file."""
 
     @abstractmethod
-    def decode(self, rows: Sequence[Raw]) -> Batch:
-        """Make a batch of rows; `DataError` by file and line if one is bad."""
+    def decode(self, rows: Sequence[Raw], numbers: Sequence[int]) -> Batch:
+        """Make a batch of rows, given with their numbers; a bad one is a `DataError` by place."""
 
     @final
     def __len__(self) -> int:
         return self._starts[-1]
 
-    def decode_several(self, parts: Sequence[Sequence[Raw]]) -> Iterable[Batch]:
-        """Make a batch of each part; one that can do so in one go overrides this."""
-        return [self.decode(part) for part in parts]
+    @final
+    def checksum(self) -> str:
+        """As the files are laid out, and as they begin and end: rows far inside may be slow."""
+        layout = [(each.offset, each.num_bytes, each.num_rows) for each in self.blocks]
+        return checksum_of_files(repr(layout), (each.path for each in self.blocks))
+
+    def decode_several(
+        self, rows: Sequence[Raw], numbers: Sequence[int], sizes: Sequence[int]
+    ) -> Iterable[Batch]:
+        """Make batches of these sizes; one that can do so in one go overrides this."""
+        stops = list(accumulate(sizes))
+        return [
+            self.decode(rows[stop - size : stop], numbers[stop - size : stop])
+            for size, stop in zip(sizes, stops, strict=True)
+        ]
 
     @final
     def take(self, rows: Tensor) -> Batch:
-        return self.decode(self._undecoded(rows))
+        return self.decode(*self._undecoded(rows))
 
     def _take_several(self, several: Sequence[Tensor]) -> Iterable[Batch]:
-        return self.decode_several([self._undecoded(rows) for rows in several])
+        import torch
 
-    def _undecoded(self, rows: Tensor) -> Sequence[Raw]:
-        numbers = rows.tolist()
-        places = [bisect_right(self._starts, number) - 1 for number in numbers]
-        held = {index: self._held.rows(self.blocks[index]) for index in dict.fromkeys(places)}
-        return [
-            held[index][number - self._starts[index]]
-            for index, number in zip(places, numbers, strict=True)
-        ]
+        return self.decode_several(
+            *self._undecoded(torch.cat([*several])), [len(rows) for rows in several]
+        )
+
+    def _undecoded(self, rows: Tensor) -> tuple[list[Raw], list[int]]:
+        """Give rows as they stand in their files, and their numbers."""
+        import torch
+
+        starts = torch.tensor(self._starts)
+        places = torch.searchsorted(starts, rows, right=True) - 1
+        within = (rows - starts[places]).tolist()
+        indexes = places.tolist()
+        held = {index: self._held.rows(self.blocks[index]) for index in dict.fromkeys(indexes)}
+        found = [held[index][place] for index, place in zip(indexes, within, strict=True)]
+        return found, rows.tolist()
+
+    @final
+    def place_of(self, number: int) -> tuple[Block, int]:
+        """Say in which block a row is, and which of its rows it is."""
+        index = bisect_right(self._starts, number) - 1
+        return self.blocks[index], number - self._starts[index]
 
     def _file_starts(self) -> list[int]:
         """The row that each file begins with."""
@@ -151,7 +180,14 @@ class Stream(Data, ABC, Generic[Raw]):
     @final
     def batches(self, order: Order, rank: int) -> Iterator[Batch]:
         windowed = dataclasses.replace(order, window=self._window, runs=self._runs)
-        groups = grouped(windowed.batches(rank), self.least_rows)
+        numbers = windowed.batches(rank)
+        if self._kept is None:
+            return self._read_batches(numbers)
+        num_first = max(0, order.steps_per_epoch - order.start)
+        return chain(self._read_batches(islice(numbers, num_first)), map(self._kept, numbers))
+
+    def _read_batches(self, numbers: Iterable[Tensor]) -> Iterator[Batch]:
+        groups = grouped(numbers, self.least_rows)
         several = prepared(self._take_several, groups, threads=self._threads, ahead=self._ahead)
         return chain.from_iterable(several)
 

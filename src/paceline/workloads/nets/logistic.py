@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd import profiler
 
-from paceline.rows import Rows
+from paceline.training.rows import Rows
 
 
 @final

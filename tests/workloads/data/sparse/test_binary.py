@@ -81,7 +81,9 @@ def test_files_of_other_sizes_are_refused_before_anything_is_mapped(folder, name
             check(folder)
 
 
-@pytest.mark.parametrize("starts", [[0, 2, 2, -5], [0, 5, 2, 5], [1, 2, 2, 5], [0, -9, 2, 5]])
+@pytest.mark.parametrize(
+    "starts", [[0, 2, 2, -5], [0, 5, 2, 5], [1, 2, 2, 5], [0, -9, 2, 5], [0, 2**63 - 1, -2, 5]]
+)
 def test_rows_that_are_not_one_behind_the_other_are_refused(folder: Path, starts: list[int]):
     np.array(starts, "<i8").tofile(folder / "starts.i8")
     with pytest.raises(DataError):

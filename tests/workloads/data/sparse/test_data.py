@@ -8,7 +8,7 @@ import torch
 
 from paceline.workloads.data.sparse import data
 from paceline.workloads.data.sparse.data import Batcher, Held
-from paceline.workloads.data.sparse.examples import Examples, joined
+from paceline.workloads.data.sparse.examples import Examples, concatenated
 from paceline.workloads.data.sparse.reading import Judge
 from paceline.workloads.order import Order
 
@@ -76,7 +76,7 @@ def test_rows_of_one_length_and_of_several_can_stand_behind_each_other():
     matrix = Examples(np.ones(2, np.float32), np.array([[1, 2], [3, 4]], np.uint32))
     starts, values = np.array([0, 1]), np.array([0.5], np.float32)
     vector = Examples(np.zeros(1, np.float32), np.array([9], np.uint32), starts, values)
-    both = joined([matrix, vector])
+    both = concatenated([matrix, vector])
     assert both.features.tolist() == [1, 2, 3, 4, 9]
     assert both.starts.tolist() == [0, 2, 4, 5]
     assert both.values.tolist() == [1, 1, 1, 1, 0.5]

@@ -14,10 +14,10 @@ from typing import Any, Literal, final
 
 import numpy as np
 
-from paceline import untrusted
 from paceline.errors import DataError
-from paceline.runs import write_atomically
-from paceline.schema import read
+from paceline.reading import untrusted
+from paceline.reading.schema import read
+from paceline.store.runs import write_atomically
 from paceline.workloads.data.sparse.examples import Array, Examples
 
 DESCRIPTION = "rows.json"
@@ -54,7 +54,7 @@ class _Format:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Description:
+class RowsHeader:
     """What there is to know of converted rows."""
 
     kind: Kind
@@ -86,7 +86,7 @@ def is_converted(path: Path) -> bool:
     return (path / DESCRIPTION).is_file()
 
 
-def described(folder: Path) -> Description:
+def described(folder: Path) -> RowsHeader:
     """Read what there is to know of converted rows."""
     path = folder / DESCRIPTION
     try:
@@ -94,14 +94,14 @@ def described(folder: Path) -> Description:
         written_by = read(_Format, table)
         if (written_by.format, written_by.version) != (_FORMAT, _VERSION):
             raise DataError(f"{path}: written by another version; convert the rows again")
-        known = read(Description, table)
+        known = read(RowsHeader, table)
         known.check()
     except (OSError, ValueError) as error:
         raise DataError(f"{path}: not a description of converted rows: {error}") from error
     return known
 
 
-def mapped(folder: Path, known: Description) -> Examples:
+def mapped(folder: Path, known: RowsHeader) -> Examples:
     """Map the rows into memory; nothing is read before it is needed.
 
     Raises `DataError`, before anything is mapped, where files have other sizes than they should.
@@ -131,7 +131,7 @@ def check_starts(folder: Path, examples: Examples) -> None:
     before = 0
     for first in range(0, len(starts), _AT_ONCE):
         some = np.asarray(starts[first : first + _AT_ONCE])
-        if some[0] < before or (np.diff(some) < 0).any() or (first == 0 and some[0] != 0):
+        if some[0] < before or (some[1:] < some[:-1]).any() or (first == 0 and some[0] != 0):
             raise DataError(f"{folder / _STARTS}: rows that overlap; convert again")
         before = int(some[-1])
 
@@ -150,7 +150,8 @@ def _arrays(folder: Path, files: dict[str, np.dtype[Any]], sizes: dict[str, int]
     for name, dtype in files.items():
         _check_size(folder / name, sizes[name] * dtype.itemsize)
     return [
-        np.memmap(folder / name, dtype, "r") if sizes[name] else np.zeros(0, dtype)
+        # As a plain array: of a memmap, taking rows costs several times as much.
+        np.asarray(np.memmap(folder / name, dtype, "r")) if sizes[name] else np.zeros(0, dtype)
         for name, dtype in files.items()
     ]
 

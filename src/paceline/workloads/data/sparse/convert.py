@@ -18,11 +18,11 @@ import numpy as np
 from paceline.errors import DataError
 from paceline.workloads.data.sources.base import Progress
 from paceline.workloads.data.sparse import binary, features
-from paceline.workloads.data.sparse.binary import Coding, Description
+from paceline.workloads.data.sparse.binary import Coding, RowsHeader
 from paceline.workloads.data.sparse.examples import Array, Examples
 from paceline.workloads.data.sparse.files import opened
 from paceline.workloads.data.sparse.libsvm import MOST_FEATURES
-from paceline.workloads.data.sparse.notes import Job, Notes
+from paceline.workloads.data.sparse.notes import Conversion, Notes
 from paceline.workloads.data.sparse.parsers import (
     Format,
     criteo_text,
@@ -52,7 +52,7 @@ def convert(
     numbering: Numbering = "hash",
     bad_rows: BadRows = "stop",
     data_dir: Path | None = None,
-) -> Description:
+) -> RowsHeader:
     """Convert the rows of a file, or of all files of a folder or pattern, into the folder `out`.
 
     Returns what is known of them. Does nothing if they are there already.
@@ -63,7 +63,7 @@ def convert(
         raise DataError(f"{source}: {kind} rows have numbers for their features already")
     coding: Coding = numbering if kind == "criteo" else "index"
     with _held(out):
-        notes = Notes(out, Job.of(files, kind=kind, coding=coding, bad_rows=bad_rows))
+        notes = Notes(out, Conversion.of(files, kind=kind, coding=coding, bad_rows=bad_rows))
         if binary.is_converted(out):
             progress("already complete", 0, 0)
             return binary.described(out)
@@ -90,12 +90,12 @@ def _held(out: Path) -> Iterator[None]:
         os.close(handle)
 
 
-def _sealed(source: Path, out: Path, notes: Notes) -> Description:
+def _sealed(source: Path, out: Path, notes: Notes) -> RowsHeader:
     """Write the description, last of all."""
     written = notes.written
     if not written.num_rows:
         raise DataError(f"{source}: there is no good row in it")
-    described = Description(
+    described = RowsHeader(
         kind=notes.job.kind,
         coding=notes.job.coding,
         width=notes.width,
@@ -214,7 +214,7 @@ class _Numberer:
         self._file.close()
 
 
-def _parser(job: Job) -> Parse:
+def _parser(job: Conversion) -> Parse:
     if job.kind == "criteo":
         return criteo_text(features.hashed if job.coding == "hash" else lambda keys: keys)
     if job.kind == "libsvm":

@@ -4,28 +4,29 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate, chain
-from typing import Any, Final, NamedTuple, final
+from itertools import accumulate
+from typing import Any, Final, final
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from paceline.rows import distinct
+from paceline.training.distinct import Distinct
+from paceline.training.state import State, StateReader, attributes
 from paceline.workloads.base import Batch, Data
 from paceline.workloads.data.sparse.examples import Array, Examples
 from paceline.workloads.data.sparse.features import numbered
 from paceline.workloads.data.sparse.reading import Judge, Parse, blocks_of
 from paceline.workloads.data.sparse.rowfile import RowFile
-from paceline.workloads.data.stream import Block, Stream, grouped, prepared
+from paceline.workloads.data.stream import Block, Stream
 from paceline.workloads.order import Order
 
 # So many rows are shuffled at a time; up to as many as `_MOST_WHOLE`, all of them.
 WINDOW: Final = 1 << 16
 _MOST_WHOLE: Final = 1 << 20
 _RUN: Final = 1 << 12
-# Batches of fewer rows are made several at a time.
-_AT_ONCE: Final = 256
+# Batches of fewer rows are parsed several at a time, which lets the steps go on meanwhile.
+_AT_ONCE: Final = 2048
 # What a window of undecoded rows may take.
 _WINDOW_BYTES: Final = 1 << 25
 
@@ -34,11 +35,14 @@ _WINDOW_BYTES: Final = 1 << 25
 class Batcher:
     """Makes batches: rows of the table that are touched, positions in it, labels; where rows
     differ in length also what each feature is worth, and where each row begins.
+
+    Used by one thread: the one that takes the batches.
     """
 
     def __init__(self, dtype: torch.dtype, hashed_to: int | None = None) -> None:
         self._dtype = dtype
         self._hashed_to = hashed_to
+        self._distinct = Distinct()
 
     def batch(self, examples: Examples) -> Batch:
         """Make a batch of these rows."""
@@ -46,7 +50,7 @@ class Batcher:
         if self._hashed_to is not None:
             features = numbered(features, self._hashed_to)
         wanted = torch.from_numpy(features.astype(np.int64))
-        touched, positions = distinct(wanted)
+        touched, positions = self._distinct(wanted)
         batch = [touched, positions, self._tensor(examples.labels)]
         if examples.starts is not None and examples.values is not None:
             batch += [self._tensor(examples.values), torch.from_numpy(examples.starts)]
@@ -75,11 +79,8 @@ class Held(Data):
     def batches(self, order: Order, rank: int) -> Iterator[Batch]:
         if len(self) > _MOST_WHOLE:  # a permutation of all would grow with their number
             order = dataclasses.replace(order, window=WINDOW, runs=range(0, len(self), _RUN))
-        groups = grouped(order.batches(rank), _AT_ONCE)
-        return chain.from_iterable(prepared(self._take_several, groups))
-
-    def _take_several(self, several: Sequence[Tensor]) -> list[Batch]:
-        return [self.take(rows) for rows in several]
+        # Not on a thread, which would take the interpreter from the steps while it makes a batch.
+        return map(self.take, order.batches(rank))
 
     def touched(self, batch: Batch) -> Tensor | None:
         return batch[0]
@@ -89,31 +90,8 @@ class Held(Data):
         return {"left_out_rows": self._judge.num_skipped, "first_skipped": self._judge.first}
 
 
-class _Row(NamedTuple):
-    """A row that was read but not parsed."""
-
-    block: _Rows
-    number: int
-
-
 @final
-class _Rows(Sequence[_Row]):
-    """The rows of a block, each of which knows where it came from."""
-
-    def __init__(self, file: RowFile, block: Block) -> None:
-        self.file = file
-        self.block = block
-        self.rows = file.read(block)
-
-    def __len__(self) -> int:
-        return len(self.rows)
-
-    def __getitem__(self, number: int) -> _Row:  # type: ignore[override]
-        return _Row(self, number)
-
-
-@final
-class RowStream(Stream[_Row]):
+class RowStream(Stream[bytes]):
     """Rows that are read and parsed as they are needed."""
 
     least_rows = _AT_ONCE
@@ -127,7 +105,9 @@ class RowStream(Stream[_Row]):
         batcher: Batcher,
         judge: Judge,
         origin: str,
+        kept: Examples | None = None,
     ) -> None:
+        """`kept` are the same rows, parsed: they are taken from the second epoch on."""
         blocks = _first(files, num_rows)
         self._files = {file.path: file for file in files}
         self._parse = parse
@@ -136,26 +116,50 @@ class RowStream(Stream[_Row]):
         self.origin = origin
         row_bytes = sum(block.num_bytes for block in blocks) / max(1, num_rows)
         window = max(1024, min(WINDOW, int(_WINDOW_BYTES / row_bytes)))
-        super().__init__(blocks, window=window, in_order=any(file.is_sequential for file in files))
+        super().__init__(
+            blocks,
+            window=window,
+            threads=1,
+            in_order=any(file.is_sequential for file in files),
+            kept=None if kept is None else lambda rows: batcher.batch(kept.take(rows.numpy())),
+        )
 
-    def read(self, block: Block) -> Sequence[_Row]:
-        return _Rows(self._files[block.path], block)
+    def read(self, block: Block) -> Sequence[bytes]:
+        return self._files[block.path].read(block)
 
-    def decode(self, rows: Sequence[_Row]) -> Batch:
-        found = self._parse([row.block.rows[row.number] for row in rows])
-        self._judge.judge(found.bad, lambda number: _place(rows[number]))
+    def decode(self, rows: Sequence[bytes], numbers: Sequence[int]) -> Batch:
+        found = self._parse(rows)
+        self._judge.judge(found.bad, lambda bad: self._place(numbers[bad]))
         return self._batcher.batch(found.examples)
 
-    def decode_several(self, parts: Sequence[Sequence[_Row]]) -> Iterable[Batch]:
-        """Parse the rows of all parts in one go: a hundred take little longer than one."""
-        found = self._parse([row.block.rows[row.number] for part in parts for row in part])
+    def _place(self, number: int) -> str:
+        block, within = self.place_of(number)
+        return self._files[block.path].place(block, within)
+
+    def decode_several(
+        self, rows: Sequence[bytes], numbers: Sequence[int], sizes: Sequence[int]
+    ) -> Iterable[Batch]:
+        """Parse all rows in one go: a thousand take little longer than a hundred.
+
+        Batches are made of them where they are taken, not on the thread that parses.
+        """
+        found = self._parse(rows)
         if found.bad:  # to be told of when its batch is taken, and not before
-            return map(self.decode, parts)
-        stops = accumulate(len(part) for part in parts)
-        return [
-            self._batcher.batch(found.examples.take(np.arange(stop - len(part), stop)).as_matrix())
-            for part, stop in zip(parts, stops, strict=True)
-        ]
+            return self._one_by_one(rows, numbers, sizes)
+        return self._cut(found.examples, sizes)
+
+    def _one_by_one(
+        self, rows: Sequence[bytes], numbers: Sequence[int], sizes: Sequence[int]
+    ) -> Iterator[Batch]:
+        for size, stop in zip(sizes, accumulate(sizes), strict=True):
+            yield self.decode(rows[stop - size : stop], numbers[stop - size : stop])
+
+    def _cut(self, examples: Examples, sizes: Sequence[int]) -> Iterator[Batch]:
+        is_matrix = examples.starts is None
+        for size, stop in zip(sizes, accumulate(sizes), strict=True):
+            own = range(stop - size, stop)
+            taken = examples.part(own) if is_matrix else examples.take(np.array(own)).as_matrix()
+            yield self._batcher.batch(taken)
 
     def touched(self, batch: Batch) -> Tensor | None:
         return batch[0]
@@ -164,9 +168,12 @@ class RowStream(Stream[_Row]):
         """Each worker left out rows of its own batches."""
         return {"skipped_rows": self._judge.num_skipped, "first_skipped": self._judge.first}
 
+    def state(self) -> State:
+        return attributes(self, "_judge")
 
-def _place(row: _Row) -> str:
-    return row.block.file.place(row.block.block, row.number)
+    def load(self, state: State) -> None:
+        with StateReader(state) as fields:
+            fields.attributes(self, "_judge")
 
 
 def _first(files: Sequence[RowFile], num_rows: int) -> list[Block]:

@@ -15,7 +15,7 @@ from paceline.workloads.data.sparse import protobuf
 from paceline.workloads.data.sparse.examples import (
     Array,
     Examples,
-    joined,
+    concatenated,
     places_of,
     starts_of,
 )
@@ -33,6 +33,9 @@ _MOST_ENTRIES = 8
 # Bytes of a number below 2^35.
 _MOST_VARINT = 5
 _PADDING = bytes(16)
+_SEVEN_BITS = np.uint64(0x7F)
+# By a number's length: its own bytes of a word.
+_BYTES = np.array([(1 << 8 * size) - 1 for size in range(8)], np.uint64)
 _MINUS_ONE = np.frombuffer(b"\xff" * 9 + b"\x01", np.uint8)
 _LABELS = {-1.0: 0.0, 0.0: 0.0, 1.0: 1.0}
 
@@ -57,7 +60,7 @@ def parse(records: Sequence[bytes], num_features: int) -> Parsed:
             bad[number] = str(error)
     if others:
         numbers = np.concatenate([np.flatnonzero(usual), [each[0] for each in others]])
-        examples = joined([examples, _examples(others)]).take(np.argsort(numbers))
+        examples = concatenated([examples, _examples(others)]).take(np.argsort(numbers))
     return Parsed(examples.as_matrix(), bad)
 
 
@@ -123,7 +126,6 @@ def _usual(records: Sequence[bytes], is_good: Array, num_features: int) -> tuple
     numbers = np.flatnonzero(is_usual)
     spans = [(lists.begins[key][numbers], lists.lengths[key][numbers]) for key in (_INDEX, _VALUE)]
     index, counts, is_small = _varints(content, *spans[_INDEX])
-    values = content[places_of(*spans[_VALUE])]
     # Rows whose two lists differ in length, or hold too large numbers, are not ours to judge.
     fits = (spans[_VALUE][1] == 4 * counts) & is_small
     if not fits.all():
@@ -133,9 +135,8 @@ def _usual(records: Sequence[bytes], is_good: Array, num_features: int) -> tuple
     if too_large.any():
         is_usual[numbers[np.repeat(np.arange(len(counts)), counts)[too_large]]] = False
         return _usual(records, is_usual, num_features)
-    examples = Examples(
-        labels[numbers], index.astype(np.uint32), starts_of(counts), values.view(np.float32)
-    )
+    values = _floats(content, *spans[_VALUE])
+    examples = Examples(labels[numbers], index.astype(np.uint32), starts_of(counts), values)
     return is_usual, examples
 
 
@@ -242,21 +243,40 @@ def _labels(content: Array, lists: _Lists) -> tuple[Array, Array]:
 
 def _varints(content: Array, begins: Array, lengths: Array) -> tuple[Array, Array, Array]:
     """All numbers of packed lists, how many each list has, and whether all of them are small."""
-    packed = content[places_of(begins, lengths)]
-    bounds = starts_of(lengths)
-    lasts = np.flatnonzero(packed < 0x80)
-    counts = np.diff(np.searchsorted(lasts, bounds))
-    firsts = np.concatenate([[0], lasts[:-1] + 1]) if len(lasts) else lasts
-    sizes = lasts - firsts + 1
-    is_small = np.ones(len(begins), bool)
-    is_small[(lengths > 0) & (packed[np.maximum(bounds[1:] - 1, 0)] >= 0x80)] = False
-    if not is_small.all():
+    ends = begins + lengths
+    every_last = np.flatnonzero(content < 0x80)
+    from_, to = (np.searchsorted(every_last, each) for each in (begins, ends))
+    counts = to - from_
+    lasts = every_last[places_of(from_, counts)]
+    # A list that ends within a number has none of its own that is last there.
+    is_small = (lengths == 0) | (content[np.maximum(ends - 1, 0)] < 0x80)
+    if not is_small.all() or not len(lasts):
         return lasts, counts, is_small
-    owners = np.repeat(np.arange(len(counts)), counts)
-    is_small[owners[sizes > _MOST_VARINT]] = False
-    numbers = np.zeros(len(lasts), np.int64)
-    for place in range(_MOST_VARINT):
-        goes_on = sizes > place
-        byte = packed[np.minimum(firsts + place, lasts)].astype(np.int64)
-        numbers |= np.where(goes_on, (byte & 0x7F) << 7 * place, 0)
-    return numbers, counts, is_small
+    firsts = np.empty_like(lasts)
+    firsts[1:] = lasts[:-1] + 1
+    firsts[starts_of(counts)[:-1][counts > 0]] = begins[counts > 0]
+    sizes = lasts - firsts + 1
+    if sizes.max() > _MOST_VARINT:
+        owners = np.repeat(np.arange(len(counts)), counts)
+        is_small[owners[sizes > _MOST_VARINT]] = False
+        return lasts, counts, is_small
+    return _joined(_word(content, firsts) & _BYTES[sizes]), counts, is_small
+
+
+def _joined(words: Array) -> Array:
+    """Join the seven bits that each byte of a number has."""
+    numbers = words & _SEVEN_BITS
+    for place in range(1, _MOST_VARINT):
+        words >>= np.uint64(1)
+        numbers |= words & (_SEVEN_BITS << np.uint64(7 * place))
+    return numbers.view(np.int64)
+
+
+def _floats(content: Array, begins: Array, lengths: Array) -> Array:
+    """All numbers of packed lists of floats, one behind the other."""
+    if len(lengths) and (lengths == lengths[0]).all() and lengths[0] > 0:
+        size = int(lengths[0])
+        shape = (len(content) - size + 1, size)
+        stretches = np.lib.stride_tricks.as_strided(content, shape, (1, 1))
+        return np.ascontiguousarray(stretches[begins]).reshape(-1).view(np.float32)
+    return content[places_of(begins, lengths)].view(np.float32)

@@ -68,7 +68,7 @@ class Examples:
         return Examples(self.labels, self.features.reshape(len(self), -1))
 
 
-def joined(parts: Sequence[Examples]) -> Examples:
+def concatenated(parts: Sequence[Examples]) -> Examples:
     """Put rows behind each other."""
     if all(part.starts is None for part in parts):
         labels, matrix = zip(*((part.labels, part.features) for part in parts), strict=True)

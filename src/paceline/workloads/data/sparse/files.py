@@ -12,10 +12,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, final
 
-from paceline import untrusted
 from paceline.errors import DataError
-from paceline.runs import write_atomically
-from paceline.schema import read
+from paceline.reading import untrusted
+from paceline.reading.schema import read
+from paceline.store.runs import write_atomically
 from paceline.workloads.data.catalogue import default_data_dir
 from paceline.workloads.data.sources.base import Progress
 from paceline.workloads.data.sparse.binary import NOTES

@@ -9,13 +9,15 @@ from typing import Final, NamedTuple, final
 
 import numpy as np
 
-from paceline import untrusted
 from paceline.errors import DataError
-from paceline.runs import written_beside
-from paceline.schema import read
+from paceline.reading import untrusted
+from paceline.reading.schema import read
+from paceline.store.runs import written_beside
 from paceline.workloads.data.catalogue import default_data_dir
 from paceline.workloads.data.sources.base import Progress
 from paceline.workloads.data.sparse import shape
+from paceline.workloads.data.sparse.binary import is_converted
+from paceline.workloads.data.sparse.convert import convert
 from paceline.workloads.data.sparse.example_writer import framed
 from paceline.workloads.data.sparse.examples import Array
 from paceline.workloads.data.staging import held
@@ -55,25 +57,31 @@ class Generated:
     def test(self) -> Path:
         return self.folder / "test-*.tfrecord"
 
-    def facts(self) -> Facts:
+    @property
+    def kept(self) -> Path:
+        """The training rows once more, converted: what is taken from the second epoch on."""
+        return self.folder / "train-converted"
+
+    def facts(self) -> GeneratedFacts:
         """What is known of the rows; DataError if they were not made."""
         try:
-            return read(Facts, untrusted.read_json(self.folder / _FACTS, follow=True))
+            return read(GeneratedFacts, untrusted.read_json(self.folder / _FACTS, follow=True))
         except (OSError, ValueError) as error:
             raise DataError(f"{self.folder}: no generated rows here: {error}") from error
 
     def make(self, progress: Progress) -> None:
         """Write the files, unless they are there; those that are there already are kept."""
-        if (self.folder / _FACTS).is_file():
+        if (self.folder / _FACTS).is_file() and is_converted(self.kept):
             return
         with held(self.folder, progress):
             if not (self.folder / _FACTS).is_file():
                 _Making(self, progress).run()
+            convert(self.train, self.kept, progress=progress, data_dir=self.data_dir)
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class GeneratedFacts:
     """What is known of generated rows."""
 
     planted_auc: float
@@ -102,7 +110,7 @@ class _Making:
                 self._write(path, count, seeds)
         tested = [self._write(*each) for each in self._files("test", wanted.num_test, _TEST)]
         scores, labels = (np.concatenate(each) for each in zip(*tested, strict=True))
-        facts = Facts(
+        facts = GeneratedFacts(
             planted_auc=area_under_curve(scores, labels),
             planted_loss=float((np.logaddexp(0, scores) - labels * scores).mean()),
             positive_share=float(labels.mean()),

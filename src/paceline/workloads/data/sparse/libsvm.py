@@ -12,7 +12,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from paceline.workloads.data.sparse.examples import Array, Examples, joined, places_of, starts_of
+from paceline.workloads.data.sparse.examples import (
+    Array,
+    Examples,
+    concatenated,
+    places_of,
+    starts_of,
+)
 from paceline.workloads.data.sparse.words import (
     WIDTH,
     decimal,
@@ -55,7 +61,7 @@ def parse(text: bytes, num_features: int | None = None) -> Parsed:
             bad[number] = str(error)
     if others:
         numbers = np.concatenate([np.flatnonzero(is_usual), list(others)])
-        examples = joined([examples, *others.values()]).take(np.argsort(numbers))
+        examples = concatenated([examples, *others.values()]).take(np.argsort(numbers))
     return Parsed(examples.as_matrix(), bad)
 
 

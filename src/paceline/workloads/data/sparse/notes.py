@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, final
 
-from paceline import untrusted
 from paceline.errors import DataError
-from paceline.runs import write_atomically
-from paceline.schema import read
+from paceline.reading import untrusted
+from paceline.reading.schema import read
+from paceline.store.runs import write_atomically
 from paceline.workloads.data.sparse.binary import MOST, NOTES, Coding, Kind
 from paceline.workloads.data.sparse.features import NUM_COLUMNS
 from paceline.workloads.data.sparse.reading import BadRows
@@ -24,7 +24,7 @@ _REMEDY = "remove it, or name another folder"
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class Conversion:
     """What a conversion was asked for; another one may not go on where it ended."""
 
     source: list[list[Any]]
@@ -33,11 +33,13 @@ class Job:
     bad_rows: BadRows
 
     @staticmethod
-    def of(files: Sequence[RowFile], *, kind: Kind, coding: Coding, bad_rows: BadRows) -> Job:
+    def of(
+        files: Sequence[RowFile], *, kind: Kind, coding: Coding, bad_rows: BadRows
+    ) -> Conversion:
         """Know files by name, size and when they were last changed."""
         states = [(file.path.name, file.path.stat()) for file in files]
         source = [[name, state.st_size, state.st_mtime_ns] for name, state in states]
-        return Job(source=source, kind=kind, coding=coding, bad_rows=bad_rows)
+        return Conversion(source=source, kind=kind, coding=coding, bad_rows=bad_rows)
 
 
 @final
@@ -45,7 +47,7 @@ class Job:
 class _Noted:
     """What stands in the file."""
 
-    job: Job
+    job: Conversion
     written: Written
     width: int | None
     is_laid_out: bool
@@ -62,7 +64,7 @@ class _Noted:
 class Notes:
     """The notes of one folder."""
 
-    def __init__(self, out: Path, job: Job) -> None:
+    def __init__(self, out: Path, job: Conversion) -> None:
         self._out = out
         self._path = out / NOTES
         self.job = job

@@ -7,7 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, final
 
 from paceline.errors import DataError
-from paceline.workloads.data.sparse.examples import Examples, joined
+from paceline.reading.untrusted import visible
+from paceline.training.state import State, Stateful, StateReader
+from paceline.workloads.data.sparse.examples import Examples, concatenated
 from paceline.workloads.data.sparse.rowfile import RowFile
 from paceline.workloads.data.stream import Block
 
@@ -26,7 +28,7 @@ Parse = Callable[[Sequence[bytes]], Parsed]
 
 
 @final
-class Judge:
+class Judge(Stateful):
     """Stops at a bad row, or counts it."""
 
     def __init__(self, bad_rows: BadRows, option: str = "workload.bad_rows=skip") -> None:
@@ -49,6 +51,13 @@ class Judge:
             self.num_skipped += len(bad)
             self.first = self.first or told
 
+    def state(self) -> State:
+        return {"num_skipped": self.num_skipped, "first": visible(self.first)}
+
+    def load(self, state: State) -> None:
+        with StateReader(state) as fields:
+            fields.attributes(self, "num_skipped", "first")
+
 
 def blocks_of(files: Sequence[RowFile]) -> list[tuple[RowFile, Block]]:
     """The blocks of all files, in order."""
@@ -65,7 +74,7 @@ def read(files: Sequence[RowFile], parse: Parse, judge: Judge, part: range) -> E
     parts = [each for each in _parsed(files, parse, judge, part) if len(each)]
     if not parts:
         raise DataError(f"{files[0].path}: there is no good row in it")
-    return joined(parts).as_matrix()
+    return concatenated(parts).as_matrix()
 
 
 def _parsed(

@@ -97,8 +97,11 @@ class Unconverted(RowSet):
         bad_rows: BadRows,
         most_bytes: int,
         hashed_to: int | None = None,
+        kept: Path | None = None,
     ) -> None:
+        """`kept` is a folder that has the same rows converted: of streamed ones, it is mapped."""
         self._files = files
+        self._kept = kept
         self._parse = parse
         self._bad_rows: BadRows = bad_rows
         self._hashed_to = hashed_to
@@ -150,7 +153,13 @@ class Unconverted(RowSet):
             batcher=batcher,
             judge=judge,
             origin=f"{origin}, streamed",
+            kept=self._mapped(part),
         )
+
+    def _mapped(self, part: range) -> Examples | None:
+        if self._kept is None:
+            return None
+        return binary.mapped(self._kept, binary.described(self._kept)).part(part)
 
     @property
     def _name(self) -> str:

@@ -22,6 +22,7 @@ from paceline.workloads.data.stream import Block
 CRC_BYTES = 4
 _HEAD = struct.Struct("<QI")
 _TAIL = struct.Struct("<I")
+_LENGTH = struct.Struct("<Q")
 _BLOCK_BYTES = 1 << 20
 
 
@@ -91,11 +92,12 @@ class TfRecords(RowFile):
 def records(content: bytes) -> list[bytes]:
     """Cut a block into records, each with its checksum behind it."""
     found = []
-    start = 0
+    start, head_bytes, read_length = 0, _HEAD.size, _LENGTH.unpack_from
     while start < len(content):
-        length = int.from_bytes(content[start : start + 8], "little")
-        stop = start + _HEAD.size + length + _TAIL.size
-        found.append(content[start + _HEAD.size : stop])
+        (length,) = read_length(content, start)
+        start += head_bytes
+        stop = start + length + CRC_BYTES
+        found.append(content[start:stop])
         start = stop
     return found
 

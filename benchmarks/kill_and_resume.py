@@ -1,0 +1,156 @@
+"""Kill the driver with -9 while checkpoints are written, and resume: is anything lost or doubled?
+
+    python benchmarks/kill_and_resume.py --runs 100
+
+Runs of `single`, `ring` and `ps-sync` in turns keep a checkpoint every second step, so that one is
+written at nearly every moment. The driver is killed at a random moment after the first one began.
+Then all processes must end within 10 s, the run must be resumed from a checkpoint that loads, and
+end with parameters that are equal to the bit to those of a run that was left alone, with every step
+counted once. Prints one line per run and ends with code 1 if anything was wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from pathlib import Path
+
+import paceline
+from paceline.errors import StoreError
+from paceline.store.checkpoints import folders
+from paceline.store.runs import RunDir, all_runs
+from paceline.testing.leftovers import Witness
+
+STEPS = 60
+EVERY = 2
+WORKERS = {"single": 1, "ring": 2, "ps-sync": 2}
+PATIENCE_S = 10.0
+STARTING_S = 60.0
+
+
+def spec_of(strategy: str) -> paceline.RunSpec:
+    """Say what is run: a model large enough that writing it takes a while."""
+    table = {
+        "workload": {"name": "synthetic", "bytes": "4MB"},
+        "strategy": strategy,
+        "num_workers": WORKERS[strategy],
+        "optimizer": {"name": "sgd", "momentum": 0.9},
+        "steps": STEPS,
+        "eval_every": 7,
+        "threads": 1,
+        "checkpoint_every": EVERY,
+        "record": {"tensorboard": False, "monitor": False, "interval_s": 0.01},
+    }
+    return paceline.RunSpec.from_table(table)
+
+
+def model_of(result: paceline.Result) -> str:
+    """Sum up the parameters of a run."""
+    return hashlib.sha256((Path(result.run) / "model.safetensors").read_bytes()).hexdigest()
+
+
+def killed(spec: Path, out: Path, part: float, train_s: float) -> tuple[RunDir | None, float]:
+    """Start a run and kill its driver in the middle; gives the run, and how long all took to end.
+
+    None: it had ended before.
+    """
+    witness = Witness()
+    command = [sys.executable, "-m", "paceline", "run", str(spec), "--out", str(out)]
+    driver = subprocess.Popen(
+        command, env=witness.environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    deadline_s = time.monotonic() + STARTING_S
+    while not list(out.glob("*/checkpoints")) and time.monotonic() < deadline_s:
+        time.sleep(0.002)
+    time.sleep(part * train_s)
+    witness.look()
+    driver.kill()
+    driver.wait()
+    killed_s = time.monotonic()
+    while witness.processes() and time.monotonic() < killed_s + PATIENCE_S:
+        time.sleep(0.01)
+    took_s = time.monotonic() - killed_s
+    (run,) = all_runs(out)
+    return (None if run.is_sealed else run), took_s
+
+
+def problems_of(result: paceline.Result, wanted: str) -> list[str]:
+    """Say what is not as in a run that was left alone."""
+    found = []
+    if model_of(result) != wanted:
+        found.append("other parameters")
+    if result.global_steps != STEPS:
+        found.append(f"{result.global_steps} steps, not {STEPS}")
+    rows = paceline.load(result).rows()
+    for seat, part in rows.group_by("seat"):
+        if part["count"].sum() != STEPS:
+            found.append(f"{seat[0]}: rows of {part['count'].sum()} steps")
+    evaluated = paceline.load(result).evaluations()["progress"].to_list()
+    if evaluated != [*range(7, STEPS, 7), STEPS]:
+        found.append(f"evaluated at {evaluated}")
+    return found
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawTextHelpFormatter
+    )
+    parser.add_argument("--runs", type=int, default=100)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    moments, seen = random.Random(arguments.seed), Counter[str]()
+    ends_s, num_bad = [], 0
+    with (
+        tempfile.TemporaryDirectory(prefix="paceline-kill-") as folder,
+        paceline.Zygote() as zygote,
+    ):
+        specs = {each: spec_of(each) for each in WORKERS}
+        alone = {
+            name: paceline.run(spec, out=Path(folder, "alone"), zygote=zygote)
+            for name, spec in specs.items()
+        }
+        for number in range(arguments.runs):
+            strategy = [*WORKERS][number % len(WORKERS)]
+            out = Path(folder, f"{number}")
+            file = Path(folder, f"{strategy}.toml")
+            file.write_text(specs[strategy].toml())
+            train_s = alone[strategy].train_s or 1.0
+            run, took_s = killed(file, out, moments.random(), train_s)
+            ends_s.append(took_s)
+            if run is None:
+                seen["ended before"] += 1
+                continue
+            said, problems = resumed(run, out, model_of(alone[strategy]), zygote)
+            if took_s >= PATIENCE_S:
+                problems.append("processes were left")
+            seen[said] += 1
+            num_bad += bool(problems)
+            told = ", ".join(problems) or "as it should be"
+            print(f"{number + 1:3d}  {strategy:8s} {said}: {told}", flush=True)
+    print(f"{dict(seen)}; all processes ended within {max(ends_s):.2f} s")
+    print(f"{arguments.runs - num_bad} of {arguments.runs} were as they should be")
+    return 1 if num_bad else 0
+
+
+def resumed(run: RunDir, out: Path, wanted: str, zygote: paceline.Zygote) -> tuple[str, list[str]]:
+    """Resume a run whose driver was killed; says whether it could be, and what is wrong."""
+    num_whole, is_writing = len(folders(run)), run.arriving.exists()
+    try:
+        result = paceline.resume(run.path, out=out, zygote=zygote)
+    except StoreError as error:
+        problems = [str(error)] if num_whole else []
+        return "killed before the first checkpoint was whole", problems
+    said = "resumed, killed while one was written" if is_writing else "resumed"
+    problems = problems_of(result, wanted)
+    problems += [each for each in result.warnings if "checkpoint was due" not in each]
+    return said, problems
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,92 @@
+"""Sparse training on rows of Criteo's shape, batch 100, 33.7 million weights: rows/s as ratios.
+
+    python benchmarks/sparse_rows.py --before ../before/.venv/bin/python [--repetitions 5]
+
+Rows are generated once into the cache folder, converted beside their TFRecord files. With --before,
+the python of another checkout, `single` from converted rows and from TFRecord files (one epoch) is
+measured against it, by turns. Without it: Adagrad's time over SGD's, the second epoch of TFRecord
+files over converted rows, and `ps-async` with three workers, whose ratio to TensorFlow is measured
+by `make bench-peers ONLY=paceline-sparse,tensorflow-sparse` on evenly drawn rows.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from before_after import Checkout
+from ratios import Ratio, alternate
+
+from paceline.workloads.criteo import LogisticCriteo
+
+RATES = Path(__file__).with_name("before_after.py")
+WANTED_SINGLE, WANTED_FILES, MOST_ADAGRAD = 1.7, 3.0, 1.3
+
+
+def spec(workload: dict[str, Any], **fields: Any) -> dict[str, Any]:
+    return {
+        "workload": {"name": "logistic-criteo", "test_rows": 100, **workload},
+        "strategy": "single",
+        "optimizer": {"name": "sgd", "lr": 0.05},
+        "batch": 100,
+        "threads": 1,
+        "record": {"tensorboard": False, "model": False},
+        "eval_samples": 100,
+        **fields,
+    }
+
+
+def rows_per_s(side: Checkout, table: dict[str, Any]) -> float:
+    rate: float = side.run(table)["steps_per_s"]
+    return 100 * rate
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--before", help="python of the checkout to compare with")
+    parser.add_argument("--rows", type=int, default=500_000)
+    parser.add_argument("--seconds", type=float, default=5.0)
+    parser.add_argument("--repetitions", type=int, default=5)
+    arguments = parser.parse_args()
+    made = LogisticCriteo(source="generated", rows=arguments.rows)
+    made.prepare(lambda *_: None)
+    pattern = made.paths()[0]
+    converted = {"train": str(pattern.parent / "train-converted"), "test": str(made.paths()[1])}
+    files = {"train": str(pattern), "test": converted["test"]}
+    long = {"seconds": arguments.seconds}
+    adagrad = {"optimizer": {"name": "adagrad", "lr": 0.05}}
+    now = Checkout(sys.executable, script=str(RATES))
+
+    def ratio(title: str, ours: dict[str, Any], side: Checkout, theirs: dict[str, Any]) -> Ratio:
+        for each, table in ((now, ours), (side, theirs)):
+            rows_per_s(each, {**table, "seconds": 1.0, "epochs": None})  # files are read once
+        first, second = partial(rows_per_s, now, ours), partial(rows_per_s, side, theirs)
+        return alternate(title, first, second, arguments.repetitions)
+
+    if arguments.before:
+        before = Checkout(arguments.before, script=str(RATES))
+        for name, fields in (("SGD", {}), ("Adagrad", adagrad)):
+            table = spec(converted, **long, **fields)
+            title = f"single, converted rows, {name}: rows/s over before"
+            print(ratio(title, table, before, table).line(WANTED_SINGLE), flush=True)
+            table = {**table, "strategy": "ps-async", "num_workers": 3}
+            title = f"ps-async with 3 workers, converted rows, {name}: rows/s over before"
+            print(ratio(title, table, before, table).line(1.0), flush=True)
+        table = spec(files, epochs=1)
+        title = "single, TFRecord files, first epoch: rows/s over before"
+        print(ratio(title, table, before, table).line(WANTED_FILES), flush=True)
+        before.end()
+    sgd = spec(converted, **long)
+    title = "single, converted rows: SGD's rows/s over Adagrad's"
+    print(ratio(title, sgd, now, spec(converted, **long, **adagrad)).line(0.0, MOST_ADAGRAD))
+    kept = {"source": "generated", "rows": arguments.rows}
+    title = "single, three epochs of generated TFRecord rows over converted ones: rows/s"
+    print(ratio(title, spec(kept, epochs=3), now, spec(converted, epochs=3)).line(0.0), flush=True)
+    now.end()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,99 @@
+"""`paceline plan --verify`: the best candidates, run emulated here beside what was predicted."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+from paceline.api.running import run
+from paceline.planning.advice import recommended
+from paceline.planning.candidates import Candidate, candidates
+from paceline.planning.emulation import (
+    BUDGET_BITS_PER_S,
+    Verified,
+    as_measured,
+    dilation_for,
+    emulated_spec,
+    measured_steps_per_s,
+    predicted_steps_per_s,
+)
+from paceline.planning.plan import network_of
+from paceline.store.runs import RunDir
+from paceline.store.stored import StoredRun
+
+if TYPE_CHECKING:
+    from paceline.planning.asking import Asked
+    from paceline.planning.plan import Plan
+    from paceline.spec import RunSpec
+
+MOST_EMULATED: Final = 16
+"""More nodes than this are more than a usual machine emulates."""
+_SECONDS: Final = 8.0
+_LEAST_STEPS: Final = 6
+_MOST_STEPS: Final = 60
+
+
+def verified_rows(
+    plan: Plan, asked_for: Asked, tell: Callable[[str], None]
+) -> tuple[Verified, ...]:
+    """Run the three best on the recommended number of machines, or on as many as can be here."""
+    chosen = recommended(plan).machines
+    possible = [each for each in plan.scenario.machines if 1 < each <= MOST_EMULATED]
+    if not possible:
+        return ()
+    machines = chosen if chosen in possible else max(possible)
+    labels = [row.label for row in plan.at(machines)[:3]]
+    wanted = {each.label: each for each in candidates(plan.scenario, machines)}
+    assert asked_for.spec is not None
+    with tempfile.TemporaryDirectory() as folder:
+        device = _device(asked_for.spec, plan, Path(folder))
+        found = []
+        for label in labels:
+            tell(f"emulating {label} on {machines} nodes")
+            found.append(_verify(wanted[label], plan, asked_for.spec, device, folder))
+        return tuple(found)
+
+
+def _device(spec: RunSpec, plan: Plan, folder: Path) -> str:
+    """Give a device that replays the step that was planned with."""
+    if spec.is_replayed:
+        return spec.device
+    import tomli_w
+
+    from paceline.planning.calibration import file_table
+    from paceline.planning.steps import rates_of
+
+    path = folder / "planned.rates.toml"
+    rates = rates_of(spec, plan.basis.step, plan.basis.batch)
+    table = file_table("planned", spec.workload.name, rates, "paceline plan")
+    path.write_text(tomli_w.dumps(table), encoding="utf-8")
+    return f"replay:{path}"
+
+
+def _verify(candidate: Candidate, plan: Plan, spec: RunSpec, device: str, folder: str) -> Verified:
+    scenario, basis = plan.scenario, plan.basis
+    dilation = round(dilation_for(candidate, scenario.link, BUDGET_BITS_PER_S), 2)
+    predicted = predicted_steps_per_s(
+        candidate, basis.step, network_of(scenario), basis.costs, dilation=dilation
+    )
+    cycle_s = dilation * candidate.num_workers / predicted
+    steps = max(_LEAST_STEPS, min(_MOST_STEPS, round(_SECONDS / cycle_s)))
+    emulated = emulated_spec(
+        spec, candidate, scenario, device=device, dilation=dilation, worker_steps=steps
+    )
+    result = run(emulated, out=folder, progress=False)
+    stored = StoredRun.read(RunDir(Path(result.run)))
+    network = as_measured(network_of(scenario), result)
+    predicted = predicted_steps_per_s(
+        candidate, basis.step, network, basis.costs, dilation=dilation
+    )
+    return Verified(
+        label=candidate.label,
+        machines=candidate.num_machines,
+        predicted_per_s=basis.batch * predicted,
+        measured_per_s=basis.batch * measured_steps_per_s(stored),
+        dilation=dilation,
+        host_limited=result.host_limited,
+    )

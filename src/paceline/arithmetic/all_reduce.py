@@ -1,0 +1,187 @@
+"""All-reduce: buckets leave while earlier layers are computed, one after the other.
+
+A ring passes each of N chunks on 2 (N - 1) times. A large chunk travels in segments, so that one is
+added and passed on while the next arrives: then a hop takes what its bytes take on the slowest link
+of the ring, unless latency and handling of one segment are more. A small one travels whole, and
+every hop costs its bytes, the latency and the handling. Recursive halving and doubling needs
+2 log N exchanges only.
+
+Nothing here depends on who is late: a bucket is averaged when the slowest worker has it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Final, final
+
+from paceline.arithmetic.costs import Costs
+from paceline.arithmetic.exchange import BUCKET_BYTES, AllReduce
+from paceline.arithmetic.network import HEADER_BYTES, LinkRate, Network
+from paceline.arithmetic.step import ComputeStep
+
+SEGMENT_BYTES: Final = 1 << 20
+LEAST_SEGMENT_BYTES: Final = 1 << 17
+SEGMENTS: Final = 4
+SMALL_CHUNK_BYTES: Final = 1 << 16
+HALVED_AT_ONCE_BYTES: Final = 1 << 23
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Reduction:
+    """What a bucket's all-reduce takes."""
+
+    sending_s: float
+    """How long a rank sends: the next bucket may begin then."""
+    whole_s: float
+    """Until every rank has all of it."""
+    travels_s: float
+    """How long its bytes are on a rank's link."""
+    latency_s: float
+    """What of it is waiting for the first byte of a hop."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class RingStep:
+    """A step of all workers in step."""
+
+    step_s: float
+    link_s: float
+    """How long a node's link is busy each way."""
+    latency_s: float
+    """What of it is latency that nothing hides."""
+
+
+def ring_rate(network: Network, num_nodes: int) -> LinkRate:
+    """Give the rate at which a ring turns: of its slowest link, or of what two racks share.
+
+    Neighbours sit in one rack wherever they can, so that an uplink carries one chunk at a time.
+    """
+    link = network.slowest(num_nodes)
+    if network.uplink is None or network.num_racks(num_nodes) == 1:
+        return link
+    return LinkRate(bits_per_s=min(link.bits_per_s, network.uplink.bits_per_s))
+
+
+def around_ring(num_ranks: int) -> float:
+    """How often the bytes of a bucket leave every rank, and as often come in."""
+    return 2 * (num_ranks - 1) / num_ranks
+
+
+def reduction(
+    num_bytes: int, num_nodes: int, network: Network, costs: Costs, algorithm: str = "ring"
+) -> Reduction:
+    """Say how long one bucket takes between nodes."""
+    if num_nodes == 1 or not num_bytes:
+        return Reduction(sending_s=0.0, whole_s=0.0, travels_s=0.0, latency_s=0.0)
+    rate = ring_rate(network, num_nodes)
+    if algorithm == "auto":
+        tried = [reduction(num_bytes, num_nodes, network, costs, e) for e in ("ring", "halving")]
+        return min(tried, key=lambda each: each.whole_s)
+    if algorithm == "halving":
+        return _halving(num_bytes, num_nodes, rate, network.latency_s, costs)
+    return _ring(num_bytes, num_nodes, rate, network.latency_s, costs)
+
+
+def _ring(
+    num_bytes: int, num_nodes: int, rate: LinkRate, latency_s: float, costs: Costs
+) -> Reduction:
+    num_hops, chunk = 2 * (num_nodes - 1), num_bytes / num_nodes
+    segment = _segment_bytes(chunk)
+    num_segments = max(1, math.ceil(chunk / segment))
+    chunk_s = rate.seconds(chunk + num_segments * HEADER_BYTES)
+    first_s = rate.seconds(min(segment, chunk) + HEADER_BYTES)
+    handled_s = 2 * costs.message(min(segment, chunk)) + costs.add_s_per_byte * min(segment, chunk)
+    hop_s = max(chunk_s, num_segments * handled_s, first_s + latency_s + handled_s)
+    sending_s = (num_hops - 1) * hop_s + chunk_s
+    return Reduction(
+        sending_s=sending_s,
+        whole_s=sending_s + latency_s + handled_s,
+        travels_s=num_hops * chunk_s,
+        latency_s=max(0.0, sending_s + latency_s - num_hops * chunk_s),
+    )
+
+
+def _segment_bytes(chunk: float) -> float:
+    if chunk <= SMALL_CHUNK_BYTES:
+        return max(1.0, chunk)
+    return max(LEAST_SEGMENT_BYTES, min(SEGMENT_BYTES, chunk / SEGMENTS))
+
+
+def _halving(
+    num_bytes: int, num_nodes: int, rate: LinkRate, latency_s: float, costs: Costs
+) -> Reduction:
+    """Pairs exchange half of what is left, log N times, and the other way round.
+
+    Nodes beyond the largest power of two hand all they have to another first, and get it back.
+    """
+    rounds = int(math.log2(num_nodes))
+    power = 2**rounds
+    pieces = [num_bytes / 2 ** (each + 1) for each in range(rounds)] * 2
+    if power != num_nodes:
+        pieces += [num_bytes, num_bytes]
+    travels_s = sum(rate.seconds(each + HEADER_BYTES) for each in pieces)
+    handled_s = sum(2 * costs.message(each) + costs.add_s_per_byte * each for each in pieces)
+    waits_s = math.ceil(num_bytes / HALVED_AT_ONCE_BYTES) * len(pieces) * latency_s
+    whole_s = travels_s + handled_s + waits_s
+    return Reduction(sending_s=whole_s, whole_s=whole_s, travels_s=travels_s, latency_s=waits_s)
+
+
+def buckets(step: ComputeStep, exchange: AllReduce) -> list[tuple[float, int]]:
+    """Group gradients as the strategy does: when each bucket may leave, and its bytes.
+
+    The last one waits for the end of the step.
+    """
+    most = exchange.first_bucket_bytes or exchange.bucket_bytes
+    found: list[tuple[float, int]] = []
+    for each in step.gradients:
+        if found and found[-1][1] + each.num_bytes <= most:
+            found[-1] = (each.ready_s, found[-1][1] + each.num_bytes)
+        else:
+            most = most if not found else exchange.bucket_bytes
+            found.append((each.ready_s, each.num_bytes))
+    return [*found[:-1], (step.compute_s, found[-1][1])] if found else []
+
+
+def all_reduce_step(
+    step: ComputeStep,
+    exchange: AllReduce,
+    *,
+    num_workers: int,
+    num_nodes: int,
+    network: Network,
+    costs: Costs,
+) -> RingStep:
+    """Predict a step, given one of the slowest worker of each."""
+    inside = num_workers // num_nodes if exchange.shares_memory else 1
+    ranks = num_nodes if exchange.shares_memory else num_workers
+    sent_s = ended_s = link_s = latency_s = 0.0
+    for ready_s, num_bytes in buckets(step, exchange):
+        begins_s = max(ready_s, sent_s)
+        within_s = (inside - 1) * num_bytes * costs.add_s_per_byte
+        one = reduction(num_bytes, ranks, network, costs, exchange.algorithm)
+        sent_s = begins_s + within_s + one.sending_s
+        ended_s = max(ended_s, begins_s + within_s + one.whole_s)
+        link_s += one.travels_s
+        latency_s += one.latency_s
+    whole_s = max(step.compute_s, ended_s) + step.update_s
+    exposed_s = max(0.0, ended_s - step.compute_s)
+    shown_s = min(latency_s, exposed_s)
+    sharing = 1 if exchange.shares_memory else max(1, num_workers // num_nodes)
+    return RingStep(step_s=whole_s, link_s=link_s / sharing, latency_s=shown_s)
+
+
+def ring_step_s(
+    step: ComputeStep, link: LinkRate, num_workers: int, bucket_bytes: int = BUCKET_BYTES
+) -> float:
+    """Predict a step of `ring` on equal links, where handling and latency cost nothing."""
+    return all_reduce_step(
+        step,
+        AllReduce(bucket_bytes=bucket_bytes),
+        num_workers=num_workers,
+        num_nodes=num_workers,
+        network=Network(link=link),
+        costs=Costs(),
+    ).step_s

@@ -1,0 +1,140 @@
+"""Parameter servers by pencil and paper: for more nodes than are worth simulating, and to check.
+
+A step is bounded by computing, and by what of the communication computing cannot hide.
+
+- Without overlap the servers push when back-propagation has ended, so nothing is hidden. A chunk's
+  new parameters leave while later chunks still arrive, and a link carries both ways at once: the
+  exchange takes what the busiest node has to take in, plus one chunk of each worker's, which comes
+  back after the last has arrived.
+- With overlap it begins when the first gradient is finished, and what is left of it when the last
+  has come is one chunk of each worker's.
+- For asynchronous workers there are two answers: in step with each other, and spread.
+"""
+
+from __future__ import annotations
+
+from paceline.arithmetic.costs import NO_COSTS, Costs
+from paceline.arithmetic.exchange import CHUNK_BYTES, Servers
+from paceline.arithmetic.network import LinkRate
+from paceline.arithmetic.step import ComputeStep
+
+
+def servers_step_s(
+    step: ComputeStep,
+    link: LinkRate,
+    num_workers: int,
+    exchange: Servers,
+    *,
+    costs: Costs = NO_COSTS,
+    latency_s: float = 0.0,
+    per_node: int = 1,
+) -> float:
+    """Predict a step of workers in step with each other, given one of the slowest of them."""
+    busiest = busiest_bytes(step.num_bytes, num_workers, exchange, per_node)
+    processor_s = processor_s_of(step, exchange, num_workers, costs)
+    if not busiest:
+        return step.compute_s + processor_s
+    exchanged_s = max(link.seconds(busiest), processor_s)
+    after_s = link.seconds(_comes_after(step.num_bytes, num_workers, exchange, per_node))
+    if not exchange.overlaps(step.num_bytes, has_rows=step.rows is not None):
+        return step.compute_s + exchanged_s + after_s + 2 * latency_s
+    first_s = step.gradients[0].ready_s
+    return max(step.compute_s, first_s + exchanged_s) + after_s + 2 * latency_s
+
+
+def _comes_after(num_bytes: int, num_workers: int, exchange: Servers, per_node: int) -> float:
+    """What of the answers is still to come when the busiest node has all gradients.
+
+    One chunk of each worker's; where other servers' answers come into the same link, they are
+    counted there already.
+    """
+    part = num_bytes / exchange.num_servers
+    crossing = num_workers if exchange.apart else num_workers - per_node
+    others = 0.0 if exchange.apart else per_node * (exchange.num_servers - 1) * part
+    return max(0.0, crossing * min(exchange.chunk_bytes, part) - others)
+
+
+def processor_s_of(step: ComputeStep, exchange: Servers, num_workers: int, costs: Costs) -> float:
+    """Say how long a server's processor is busy with one step of all workers."""
+    part = step.num_bytes / exchange.num_servers
+    num_chunks = max(1, -(-int(part) // exchange.chunk_bytes))
+    messages_s = num_workers * (2 * num_chunks * costs.message_s + part * costs.copy_s_per_byte)
+    if not exchange.averaged:
+        return messages_s + num_workers * part * costs.apply_s_per_byte
+    adding_s = num_workers * part * costs.add_s_per_byte if num_workers > 1 else 0.0
+    return messages_s + adding_s + part * costs.apply_s_per_byte
+
+
+def ps_sync_step_s(
+    step: ComputeStep,
+    link: LinkRate,
+    num_workers: int,
+    *,
+    num_servers: int = 1,
+    separate: bool = False,
+    chunk_bytes: int = CHUNK_BYTES,
+    overlap: bool = False,
+) -> float:
+    """Predict a step of `ps-sync`; `separate` servers have nodes of their own."""
+    exchange = Servers(
+        num_servers=num_servers, apart=separate, chunk_bytes=chunk_bytes, overlap=overlap
+    )
+    return servers_step_s(step, link, num_workers, exchange)
+
+
+def ps_async_steps_per_s(
+    step: ComputeStep,
+    link: LinkRate,
+    num_workers: int,
+    *,
+    num_servers: int = 1,
+    separate: bool = False,
+    chunk_bytes: int = CHUNK_BYTES,
+    spread: bool = False,
+) -> float:
+    """Predict the steps per second of all workers of `ps-async` together.
+
+    Workers that take equally long and start together stay in step: they compute together, then
+    share the server's link, as if they were synchronous. Nothing holds them there, and where their
+    times vary they spread: while some exchange, others compute. `spread` gives the most that this
+    can bring: each worker's own cycle, until the busiest link is full all the time.
+
+    A worker beside the only server needs no link.
+    """
+    exchange = Servers(
+        num_servers=num_servers, apart=separate, chunk_bytes=chunk_bytes, averaged=False
+    )
+    beside = 0 if separate or num_servers > 1 else 1
+    crossing = num_workers - beside
+    alone = beside / step.compute_s
+    if not crossing:
+        return alone
+    last = min(chunk_bytes, step.num_bytes / num_servers)
+    busiest = busiest_bytes(step.num_bytes, num_workers, exchange, 1)
+    if spread:
+        own_s = step.compute_s + link.seconds(step.num_bytes + last)
+        return alone + crossing / max(own_s, link.seconds(busiest))
+    return alone + crossing / (step.compute_s + link.seconds(busiest + crossing * last))
+
+
+def busiest_bytes(
+    num_bytes: float,
+    num_workers: int,
+    exchange: Servers,
+    per_node: int = 1,
+    *,
+    in_turn: bool = False,
+) -> float:
+    """How much the busiest node takes in a step, and as much sends: a server's, or a worker's.
+
+    `in_turn`: answers come only after all gradients, as those of a small model do, and so do not
+    share the link with them.
+    """
+    part = num_bytes / exchange.num_servers
+    if exchange.apart:
+        return max(num_workers * part, float(per_node * num_bytes))
+    # Beside workers, which exchange with the other servers.
+    answers = 0.0 if in_turn else per_node * (exchange.num_servers - 1) * part
+    server = (num_workers - per_node) * part + answers
+    worker = float(per_node * num_bytes) if num_workers > per_node * exchange.num_servers else 0.0
+    return max(server, worker)

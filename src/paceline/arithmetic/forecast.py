@@ -1,0 +1,181 @@
+"""One answer for any strategy: how often the workers step, and what they wait for.
+
+Up to `MOST_SIMULATED` nodes parameter servers are simulated; beyond, and for all-reduce at any
+number, it is arithmetic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Final, Literal, final
+
+from paceline.arithmetic.all_reduce import all_reduce_step
+from paceline.arithmetic.closed_form import processor_s_of, servers_step_s
+from paceline.arithmetic.costs import NO_COSTS, Costs
+from paceline.arithmetic.events import Simulation
+from paceline.arithmetic.exchange import AllReduce, Alone, Exchange, Servers
+from paceline.arithmetic.network import Network
+from paceline.arithmetic.setting import Setting
+from paceline.arithmetic.spread import expected_slowest, mean
+from paceline.arithmetic.step import ComputeStep
+
+MOST_SIMULATED: Final = 256
+LimitKind = Literal["compute", "link", "server", "stragglers", "latency"]
+# Of less than this part of a step nobody says that it is what limits it.
+_LEAST_SHARE: Final = 0.02
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Situation:
+    """Who computes what, and what is between them."""
+
+    step: ComputeStep
+    network: Network
+    num_workers: int
+    num_nodes: int
+    """Those that have workers."""
+    costs: Costs = NO_COSTS
+    slowness: tuple[float, ...] = ()
+    """How many times as long computing takes on each of the first nodes; 1 on the others."""
+
+    @property
+    def per_node(self) -> int:
+        """Workers of the fullest node."""
+        return -(-self.num_workers // self.num_nodes)
+
+    @property
+    def all_slowness(self) -> list[float]:
+        return [
+            self.slowness[node] if node < len(self.slowness) else 1.0
+            for node in (
+                each * self.num_nodes // self.num_workers for each in range(self.num_workers)
+            )
+        ]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Limit:
+    """What a step waits for most."""
+
+    kind: LimitKind
+    where: str
+    share: float
+    """The part of a step that it takes; what happens at the same time counts for both."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """What is predicted of one strategy on so many nodes."""
+
+    worker_steps_per_s: float
+    """Of all workers together."""
+    step_s: float
+    """How long one of a worker takes, on average."""
+    limit: Limit
+    shares: dict[str, float]
+    """The part of a step that each thing is busy: `compute`, links, servers' processors."""
+
+
+def forecast(exchange: Exchange, situation: Situation) -> Forecast:
+    """Predict one strategy."""
+    if isinstance(exchange, Alone):
+        return _alone(situation)
+    if not isinstance(exchange, Servers) or not exchange.moves_rows:
+        situation = replace(situation, step=situation.step.with_whole_table())
+    if isinstance(exchange, AllReduce):
+        return _all_reduce(exchange, situation)
+    num_nodes = situation.num_nodes + exchange.num_servers * exchange.apart
+    if num_nodes <= MOST_SIMULATED:
+        return _simulated(exchange, situation)
+    return _by_closed_form(exchange, situation)
+
+
+def _alone(situation: Situation) -> Forecast:
+    usual_s = situation.step.compute_s * mean(situation.step.factors) + situation.step.update_s
+    per_s = sum(1 / (usual_s * slow) for slow in situation.all_slowness)
+    return _made(situation, per_s, {"compute": 1.0})
+
+
+def _slowest_step(situation: Situation) -> ComputeStep:
+    """A step of the slowest worker of each: what those in step with each other wait for."""
+    return situation.step.scaled(expected_slowest(situation.step.factors, situation.all_slowness))
+
+
+def _all_reduce(exchange: AllReduce, situation: Situation) -> Forecast:
+    made = all_reduce_step(
+        _slowest_step(situation),
+        exchange,
+        num_workers=situation.num_workers,
+        num_nodes=situation.num_nodes,
+        network=situation.network,
+        costs=situation.costs,
+    )
+    shares = {"links": made.link_s / made.step_s, "latency": made.latency_s / made.step_s}
+    return _made(situation, situation.num_workers / made.step_s, shares)
+
+
+def _simulated(exchange: Servers, situation: Situation) -> Forecast:
+    made = Simulation(
+        Setting(
+            step=situation.step,
+            exchange=exchange,
+            num_workers=situation.num_workers,
+            num_nodes=situation.num_nodes,
+            network=situation.network,
+            costs=situation.costs,
+            slowness=situation.slowness,
+        )
+    ).run()
+    if not made.worker_steps_per_s:  # too many pairs to follow, and no two of them alike
+        return _by_closed_form(exchange, situation)
+    return _made(situation, made.worker_steps_per_s, made.busy)
+
+
+def _by_closed_form(exchange: Servers, situation: Situation) -> Forecast:
+    link = situation.network.slowest(situation.num_nodes)
+    step = situation.step
+    usual = _slowest_step(situation) if exchange.averaged else step.scaled(mean(step.factors))
+    step_s = servers_step_s(
+        usual,
+        link,
+        situation.num_workers,
+        exchange,
+        costs=situation.costs,
+        latency_s=situation.network.latency_s,
+        per_node=situation.per_node,
+    )
+    processor_s = processor_s_of(step, exchange, situation.num_workers, situation.costs)
+    exposed_s = max(0.0, step_s - usual.compute_s)
+    shares = {"links": exposed_s / step_s, "server0": processor_s / step_s}
+    return _made(situation, situation.num_workers / step_s, shares)
+
+
+def _made(situation: Situation, per_s: float, shares: dict[str, float]) -> Forecast:
+    step_s = situation.num_workers / per_s
+    usual_s = situation.step.compute_s * mean(situation.step.factors)
+    waits_s = _slowest_step(situation).compute_s - usual_s
+    known = {
+        "compute": min(1.0, usual_s / step_s),
+        **shares,
+        "stragglers": max(0.0, min(1.0, waits_s / step_s)),
+    }
+    return Forecast(
+        worker_steps_per_s=per_s,
+        step_s=step_s,
+        limit=max(_limits(known), key=lambda each: each.share),
+        shares={name: share for name, share in known.items() if share >= _LEAST_SHARE},
+    )
+
+
+def _limits(shares: dict[str, float]) -> Iterator[Limit]:
+    for name, share in shares.items():
+        if name in {"compute", "stragglers", "latency"}:
+            yield Limit(kind=name, where=name, share=share)  # type: ignore[arg-type]
+        elif name.startswith("server"):
+            yield Limit(kind="server", where=name, share=share)
+        else:
+            yield Limit(kind="link", where=name, share=share)

@@ -1,0 +1,1 @@
+"""Real machines on each of which a person types `paceline join`."""

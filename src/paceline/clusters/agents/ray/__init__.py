@@ -1,0 +1,1 @@
+"""Real machines of a Ray cluster: Ray chooses the nodes, and starts one actor on each."""

@@ -1,0 +1,417 @@
+"""All that the driver and its seats say to each other: who, with which fields.
+
+A word is a frozen dataclass; `spelling.py` says how it travels.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, Literal, final
+
+from paceline.comm.roster import Roster
+from paceline.outcome.accounts import RefusedSteps, ServerAccount, WorkerAccount
+from paceline.outcome.rows import NodeSample, StepsRow
+from paceline.reading.schema import AnyFloat
+from paceline.seats import Role
+
+Phase = Literal[
+    "preparing",
+    "starting",
+    "training",
+    "stopping",
+    "keeping",
+    "saving",
+    "evaluating",
+    "ending",
+]
+Stream = Literal["rows", "losses", "log"]
+"""What a seat adds to while it goes on."""
+Copy = Literal["state", "snapshot"]
+"""A seat's state: as part of a checkpoint, or by itself."""
+KeptFile = Literal["model", "graph", "trace", "operators", "state", "snapshot"]
+"""What a seat makes as a whole."""
+
+
+@dataclass(frozen=True)
+class Word:
+    """Base of all that is said on a line."""
+
+
+# --- the driver to a seat
+
+
+@final
+@dataclass(frozen=True)
+class Members(Word):
+    """Who sits where, now that all are there, or whenever that changes."""
+
+    roster: Roster
+
+
+@final
+@dataclass(frozen=True)
+class Start(Word):
+    """Everyone has joined: training begins, at one moment for all clocks."""
+
+    start_s: float
+    rest_at: int | None = None
+    """At which progress every worker rests next."""
+    is_late: bool = False
+    """Whether the others train already."""
+    num_done: int = 0
+    """About how many steps each of the others has made then."""
+
+
+@final
+@dataclass(frozen=True)
+class Settle(Word):
+    """To every worker, when all rest, before one of them evaluates or saves."""
+
+    is_looked_at: bool
+    """Whether it is this one that will."""
+
+
+@final
+@dataclass(frozen=True)
+class Evaluate(Word):
+    """To one of the workers that rest at a gate."""
+
+
+@final
+@dataclass(frozen=True)
+class Save(Word):
+    """To one of the workers when all have trained."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Resume(Word):
+    """The gate opens: clocks leave out so many seconds; or training ends here."""
+
+    paused_s: float
+    stop: bool
+    rest_at: int | None = None
+    """At which progress every worker rests next."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Keep(Word):
+    """Copy your state, say that you have, and write the copy while you go on."""
+
+    what: Copy
+    is_first: bool = True
+    """Whether it also keeps what is the same in all workers."""
+    paused_s: float = 0.0
+    """How many seconds clocks leave out first: those of the evaluation before it."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Portion(Word):
+    """Part of the state that a seat asked for, because it does not see the run's folder."""
+
+    start: int
+    data: str
+    """In base64; empty at the end."""
+
+
+@final
+@dataclass(frozen=True)
+class Stop(Word):
+    """Train no further than the current step."""
+
+
+@final
+@dataclass(frozen=True)
+class Finish(Word):
+    """The run is over: leave."""
+
+
+@final
+@dataclass(frozen=True)
+class Abort(Word):
+    """The run cannot go on."""
+
+    reason: str
+
+
+@final
+@dataclass(frozen=True)
+class Observe(Word):
+    """To a monitor: the processes of its node's seats."""
+
+    seats: dict[str, int]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Enter(Word):
+    """To a monitor: what the workers do from this moment on."""
+
+    phase: Phase
+    moment_s: float
+    start_s: float | None = None
+    """When training began, with the word that it did."""
+
+
+# --- a seat to the driver
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Here(Word):
+    """The first word of every seat: it is there, and this is how others reach it."""
+
+    pid: int
+    address: str | None = None
+    key: str | None = None
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class RowsHeld:
+    """The training rows that a worker reads, as its machine has them."""
+
+    where: str
+    """What the user calls the machine."""
+    origin: str
+    """Where the rows come from."""
+    number: int
+    checksum: str | None
+    """Of a sample; None where rows are drawn anew each time."""
+
+    def __str__(self) -> str:
+        told = "" if self.checksum is None else f", checksum {self.checksum}"
+        return f"{self.origin or 'its data'} ({self.number:,} rows{told})"
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Joined(Word):
+    """It has built what it needs, and waits for the start."""
+
+    state: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Checksums of the values that it starts from."""
+    data: str | None = None
+    """Where its rows come from."""
+    rows: RowsHeld | None = None
+    """What tells them from others, where each machine has its own."""
+    has_buffers: bool = False
+    batch: int | None = None
+    """Rows per worker per step, where only the worker knows."""
+    converted: str | None = None
+    """What was done to parameters of an unusual type."""
+    listeners: list[str] = dataclasses.field(default_factory=list)
+    """Where its process listens, for others of the run or by somebody's library."""
+
+
+@final
+@dataclass(frozen=True)
+class Entered(Word):
+    """A worker that was started while others trained takes part from now on."""
+
+    num_before: int = 0
+    """How many steps each of them had made by then."""
+
+
+@final
+@dataclass(frozen=True)
+class Stepped(Word):
+    """A worker's last row of records, a few times per second; may be lost."""
+
+    row: StepsRow
+
+
+@final
+@dataclass(frozen=True)
+class Sampled(Word):
+    """A monitor's last row; may be lost."""
+
+    sample: NodeSample
+
+
+@final
+@dataclass(frozen=True)
+class Noted(Word):
+    """A monitor has noted what was carried before a phase."""
+
+    phase: Phase
+
+
+@final
+@dataclass(frozen=True)
+class Paused(Word):
+    """A worker rests at a gate after so many steps."""
+
+    progress: int
+
+
+@final
+@dataclass(frozen=True)
+class Refused(Word):
+    """A worker that fails says how many of its steps came to nothing."""
+
+    steps: RefusedSteps
+
+
+@final
+@dataclass(frozen=True)
+class Trained(Word):
+    """A worker has done its part."""
+
+    account: WorkerAccount
+
+
+@final
+@dataclass(frozen=True)
+class Settled(Word):
+    """A worker has settled."""
+
+
+@final
+@dataclass(frozen=True)
+class Saved(Word):
+    """The parameters are kept, by the worker that was asked to."""
+
+
+@final
+@dataclass(frozen=True)
+class Copied(Word):
+    """A seat has copied its state, and can go on."""
+
+    what: Copy
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Kept(Word):
+    """A seat's copy is written, or could not be."""
+
+    what: Copy
+    num_bytes: int = 0
+    digest: str = ""
+    """SHA-256 of the file, in hex."""
+    problem: str = ""
+    """Why there is no file."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Fetch(Word):
+    """A seat wants a part of the state of a seat, from a byte on, to go on from it."""
+
+    what: Copy
+    seat: str
+    start: int
+
+
+@final
+@dataclass(frozen=True)
+class Evaluated(Word):
+    """What the worker that was asked to evaluate found."""
+
+    metrics: dict[str, AnyFloat]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Logged(Word):
+    """What a script found after so many steps, by its own means and when it liked."""
+
+    metrics: dict[str, AnyFloat]
+    progress: int
+
+
+@final
+@dataclass(frozen=True)
+class Served(Word):
+    """What a server has counted."""
+
+    account: ServerAccount
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Piece(Word):
+    """Part of what a seat keeps, from one that does not see the run's folder."""
+
+    what: Literal[Stream, KeptFile]
+    start: int
+    """How many bytes of it were sent before."""
+    data: str
+    """In base64."""
+    dropped: int = 0
+    """How many times something was appended before that could not be sent, and never will."""
+    digest: str | None = None
+    """With the last piece of a file: SHA-256 of the whole, in hex."""
+
+
+@final
+@dataclass(frozen=True)
+class Failed(Word):
+    """A seat cannot go on."""
+
+    error: str
+
+
+@final
+@dataclass(frozen=True)
+class Lost(Word):
+    """A seat no longer reaches another: that one is the cause."""
+
+    seat: str
+    reason: str
+
+
+@final
+@dataclass(frozen=True)
+class Answered(Word):
+    """What a seat that does not train was started for."""
+
+    value: Any
+
+
+Vocabulary = Mapping[str, type[Word]]
+
+
+def vocabulary(words: Iterable[type[Word]]) -> Vocabulary:
+    """What one end of a line may say, by the names that travel."""
+    return {kind_of(each): each for each in words}
+
+
+def kind_of(word: type[Word]) -> str:
+    """Name a word as it is named where it travels."""
+    return word.__name__.lower()
+
+
+FROM_DRIVER: Final = vocabulary(
+    [
+        *(Members, Start, Settle, Evaluate, Save, Resume, Keep, Portion, Stop, Finish, Abort),
+        *(Observe, Enter),
+    ]
+)
+_FROM_ANY: Final = (Here, Joined, Piece, Failed, Lost, Answered)
+_OF_STATES: Final = (Copied, Kept, Fetch)
+FROM_WORKERS: Final = vocabulary(
+    (
+        *_FROM_ANY,
+        *_OF_STATES,
+        *(Entered, Stepped, Paused, Refused, Trained, Settled, Saved, Evaluated, Logged),
+    )
+)
+FROM_SERVERS: Final = vocabulary((*_FROM_ANY, *_OF_STATES, Served))
+FROM_MONITORS: Final = vocabulary((*_FROM_ANY, Sampled, Noted))
+_BY_ROLE: Final[Mapping[Role, Vocabulary]] = {
+    "worker": FROM_WORKERS,
+    "server": FROM_SERVERS,
+    "monitor": FROM_MONITORS,
+}
+NOTHING: Final = vocabulary([])
+
+
+def said_by(role: Role) -> Vocabulary:
+    """What a seat of a role may say to the driver."""
+    return _BY_ROLE[role]

@@ -1,0 +1,1 @@
+"""Progress as people see it: in a terminal, in a pipe, in a notebook."""

@@ -1,0 +1,1 @@
+"""A run from its start to its seal: the driver, and what happens in a seat's process."""

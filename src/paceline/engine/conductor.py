@@ -1,0 +1,291 @@
+"""Leads the seats of a run from joining to the end: a few words to each, none of them in a step.
+
+It hears what they say and passes it on to those who know what follows: who is here
+(`attendance.py`), when all rest (`gates.py`), what a departure means (`departures.py`).
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import final
+
+from paceline.clusters.base import Departure
+from paceline.comm import words
+from paceline.comm.keeper_words import LinkReport
+from paceline.comm.line import Line
+from paceline.comm.roster import Seat
+from paceline.comm.words import Word
+from paceline.engine.agenda import agenda_of
+from paceline.engine.attendance import Attendance
+from paceline.engine.departures import DeparturePolicy, policy_of
+from paceline.engine.disturbances import Disturbances
+from paceline.engine.ending import Ending
+from paceline.engine.gates import Gates
+from paceline.engine.handouts import Handouts
+from paceline.engine.injector import Injector
+from paceline.engine.keeping import Keeping
+from paceline.engine.leaving import Leaving
+from paceline.engine.ledger import Ledger
+from paceline.engine.lines import Lines
+from paceline.engine.losses import Losses, Restart
+from paceline.engine.monitors import Monitors
+from paceline.engine.oddities import UNUSABLE, Odd
+from paceline.engine.progress import Newest, Pace, RunView
+from paceline.engine.silence import Silences
+from paceline.faults import Fault
+from paceline.outcome.outcome import Outcome
+from paceline.sinks.deliveries import Deliveries
+from paceline.spec import RunSpec
+from paceline.store.checkpoints import Manifest
+from paceline.store.runs import RunDir
+from paceline.training.metrics import metrics_in
+from paceline.workloads.order import Order
+
+_log = logging.getLogger(__name__)
+
+
+@final
+class Conductor:
+    """The state of one run, as its driver sees it."""
+
+    def __init__(
+        self,
+        *,
+        spec: RunSpec,
+        order: Order,
+        lines: Mapping[str, Line],
+        seats: Sequence[Seat],
+        run_dir: RunDir,
+        outcome: Outcome,
+        began_s: float,
+        restart: Restart = lambda _seat, _incarnation: None,
+        strike: Callable[[Word], None] = lambda _: None,
+        policy: DeparturePolicy | None = None,
+        resumed: Manifest | None = None,
+        faults: Sequence[Fault] = (),
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`restart` starts a seat again, if the cluster can, and `strike` injects a fault: as
+        those of a `Crew`. `resumed` is of the checkpoint that the run goes on from; `faults` are
+        those that are still to strike.
+        """
+        self._spec = spec
+        self._outcome = outcome
+        self._lines = Lines(lines)
+        self._ledger = Ledger(spec, outcome, run_dir, began_s=began_s, now=now)
+        self._ending = Ending(self._lines, self._ledger, now)
+        self._attendance = Attendance([each for each in seats if each.name in lines], self._lines)
+        self._leaving = Leaving(self._lines, now)
+        self._monitors = Monitors(self._attendance, self._lines, now)
+        self._keeping = Keeping(
+            run_dir,
+            self._lines.tell,
+            outcome=outcome,
+            warn=self._ledger.warn,
+            num_kept=spec.checkpoint_keep,
+            now=now,
+        )
+        self._handouts = Handouts(run_dir, None if resumed is None else resumed.progress)
+        self._gates = Gates(
+            spec,
+            attendance=self._attendance,
+            monitors=self._monitors,
+            lines=self._lines,
+            ledger=self._ledger,
+            ending=self._ending,
+            agenda=agenda_of(spec, order, resumed),
+            keeping=self._keeping,
+        )
+        if resumed is not None:
+            self._ledger.go_on(resumed.time_s, resumed.evaluations)
+        self._newest = Newest({seat.name: seat for seat in seats}, is_replayed=spec.is_replayed)
+        self._gates.num_done = self._newest.num_done
+        self._progress = Pace(spec, order)
+        # A worker says nothing between two rows, however far apart these are.
+        limit_s = max(spec.stuck_s, 2 * spec.record.interval_s) * spec.dilation
+        self._silences = Silences(limit_s, run_dir, now)
+        self._deliveries = Deliveries(
+            run_dir, seats, warn=self._ledger.warn, fail=self._ending.fail
+        )
+        self._alerts: tuple[str, ...] = ()
+        self._disturbances = Disturbances(self._ledger, now)
+        self._losses = Losses(
+            policy or policy_of(spec.when_lost, spec.min_workers),
+            seats={seat.name: seat for seat in seats},
+            survives=spec.strategy.survives_workers and spec.when_lost != "abort",
+            restart=restart,
+            strike=strike,
+            attendance=self._attendance,
+            monitors=self._monitors,
+            gates=self._gates,
+            ledger=self._ledger,
+            ending=self._ending,
+            deliveries=self._deliveries,
+            disturbances=self._disturbances,
+            recovery_s=limit_s,
+            known_s=2 * spec.detect_s,
+            now=now,
+        )
+        self._injector = Injector(
+            faults,
+            seed=spec.seed,
+            strike=strike,
+            bring_back=self._losses.bring_back,
+            disturbances=self._disturbances,
+            now=now,
+        )
+
+    @property
+    def is_over(self) -> bool:
+        """Whether every seat has left, or those that are left had time enough to."""
+        return not self._attendance.staying or self._ending.is_due
+
+    @property
+    def stragglers(self) -> list[str]:
+        """Seats that have not left."""
+        return self._attendance.staying
+
+    @property
+    def failed_seat(self) -> str | None:
+        """The first seat that failed, if one did."""
+        return self._ending.failed_seat
+
+    def attend(self, timeout_s: float) -> None:
+        """Hear what the seats have to say, for as long as `timeout_s` if they are silent."""
+        for name, word in self._lines.hear(timeout_s):
+            self._take(name, word)
+        self._see_off()
+        self._losses.attend()
+        if self._gates.phase == "training" and not self._ending.is_stopping:
+            steps = self._newest.global_steps
+            roster, taking_part = self._attendance.roster, self._gates.taking_part
+            self._injector.tick(self._ledger.time_s, steps, roster, taking_part)
+
+    def left(self, departure: Departure) -> None:
+        """A seat's process has ended: well, or as the first thing that went wrong."""
+        name = departure.seat
+        if self._attendance.is_past(name, departure.incarnation):
+            return
+        self._leaving.add(departure)
+        while (word := self._lines.receive(name)) is not None:
+            self._take(name, word)  # its last words may say why
+        self._see_off()
+
+    def _see_off(self) -> None:
+        """Decide on those that have left and said their last words."""
+        for departure in self._leaving.gone():
+            name, reason = departure.seat, departure.reason
+            if self._attendance.is_past(name, departure.incarnation):
+                continue  # its last word had it started again
+            self._attendance.left(name)
+            if reason or self._gates.phase != "ending":
+                self._losses.lose(name, reason or "ended before the run was over", "departed")
+
+    def note_nodes(self, links: Sequence[LinkReport], warnings: Sequence[str]) -> None:
+        """Keep what is known of the nodes and their links, as soon as it is."""
+        self._ledger.note_nodes(links, warnings)
+
+    def look_for_stuck(self, dump: Callable[[str], None]) -> None:
+        """Tell of seats that say nothing for too long; fail if the spec says so."""
+        for each in self._silences.look(self._gates.working, dump):
+            text = f"{each.seat} was {each}"
+            self._alerts += (text,)
+            if self._spec.when_stuck == "stop":
+                self._ending.fail(each.seat, str(each))
+            else:
+                self._ledger.warn(text)
+
+    def interrupt(self) -> None:
+        """Stop after the current step and keep what there is; asked twice, stop at once."""
+        self._ending.stop(at_once=self._gates.phase == "starting")
+
+    def view(self) -> RunView:
+        """Sum up what is known now."""
+        evaluations = self._outcome.evaluations
+        is_stopping = self._ending.is_stopping and self._gates.is_anyone_training
+        return self._progress.view(
+            phase="stopping" if is_stopping else self._gates.phase,
+            time_s=self._ledger.time_s,
+            metrics=metrics_in(evaluations[-1]) if evaluations else {},
+            alerts=self._alerts,
+            **self._newest.known(),
+        )
+
+    def _take(self, name: str, word: Word) -> None:
+        """Take a seat's word; one that cannot be taken is the seat's failure."""
+        self._silences.heard(name, word)
+        self._leaving.heard(name)
+        try:
+            self._attendance.check(name, word)
+            self._heed(name, word)
+        except Odd as error:
+            self._losses.lose(name, str(error), "failed")
+        except UNUSABLE as error:
+            _log.debug("%s said %s", name, word, exc_info=True)
+            self._losses.lose(name, str(Odd.unusable(word, error)), "failed")
+
+    def _heed(self, name: str, word: Word) -> None:
+        match word:
+            case words.Here():
+                self._outcome.note_listeners(name, [word.address] if word.address else [])
+                self._attendance.here(name, word)
+            case words.Joined():
+                self._on_joined(name, word)
+            case words.Stepped(row):
+                self._newest.take_row(name, row)
+                self._disturbances.updated(row.global_steps)
+            case words.Sampled(sample):
+                self._newest.take_sample(name, sample)
+            case words.Noted(phase):
+                self._monitors.noted(name, phase)
+            case words.Entered(num_before):
+                self._gates.entered(name)
+                self._newest.entered(name, num_before)
+                self._disturbances.back(name)
+            case words.Paused(progress):
+                self._gates.paused(name, progress)
+            case words.Copied("state"):
+                self._keeping.copied(name)
+            case words.Kept(what="state"):
+                self._keeping.kept(name, word)
+            case words.Fetch():
+                self._lines.tell(name, self._handouts.portion(word))
+            case words.Piece():
+                self._deliveries.take(name, word)
+            case words.Refused(steps):
+                self._outcome.refused[name] = steps
+            case words.Trained(account):
+                self._gates.trained(name, account)
+            case words.Settled():
+                self._gates.settled(name)
+            case words.Saved():
+                self._gates.saved(name)
+            case words.Evaluated(metrics):
+                self._gates.evaluated(name, metrics)
+            case words.Logged():
+                if self._ledger.logged(word.metrics, word.progress):
+                    for each in self._attendance.names("worker"):
+                        self._lines.tell(each, words.Stop())
+            case words.Served(account):
+                self._outcome.servers[name] = account
+            case words.Failed(error):
+                self._losses.lose(name, error, "failed")
+            case words.Lost(seat, reason):  # that one is the cause
+                if not self._attendance.knows(seat):
+                    raise Odd(f"it said that it lost {seat!r}, which is no seat of this run")
+                self._losses.reported(name, seat, reason)
+
+    def _on_joined(self, name: str, word: words.Joined) -> None:
+        self._ledger.joined(word)
+        self._outcome.note_listeners(name, word.listeners)
+        self._attendance.joined(name, word.state, word.rows)
+        if self._attendance.is_coming(name):
+            self._gates.admit(name)
+        elif self._attendance.have_all_joined:
+            odd = self._attendance.odd_one()
+            if odd is None:
+                self._gates.open()
+            else:
+                self._ending.fail(*odd)

@@ -1,0 +1,133 @@
+"""What a departure means: the run ends, goes on without the seat, or has it started again."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Literal, final
+
+from paceline.comm.roster import Seat
+from paceline.faults import OnFailure
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Loss:
+    """A seat that can no longer be counted on, after training has begun."""
+
+    seat: Seat
+    reason: str
+    how: Literal["departed", "failed", "lost"]
+    """Its process ended; or it said that it cannot go on; or others cannot reach it."""
+    incarnation: int
+    """How many times the seat was started before."""
+    has_trained: bool
+    """Whether it is a worker that has done its part."""
+    num_workers_left: int
+    survives: bool
+    """Whether the strategy's other workers can go on without it."""
+
+
+@final
+@dataclass(frozen=True)
+class EndRun:
+    """The run cannot go on; the others are told why, and leave."""
+
+    reason: str
+
+
+@final
+@dataclass(frozen=True)
+class GoOn:
+    """The run goes on, and the seat is no longer on its roster."""
+
+
+@final
+@dataclass(frozen=True)
+class StartAgain:
+    """The run goes on, and the cluster is asked to start the seat once more."""
+
+
+Decision = EndRun | GoOn | StartAgain
+
+
+class DeparturePolicy(ABC):
+    """Decides, once for each loss. Before training begins every loss ends the run, unasked."""
+
+    @abstractmethod
+    def decide(self, loss: Loss) -> Decision:
+        """Say what the loss means for the run."""
+
+
+@final
+@dataclass(frozen=True)
+class AbortPolicy(DeparturePolicy):
+    """Every loss ends the run."""
+
+    def decide(self, loss: Loss) -> Decision:
+        return EndRun(loss.reason)
+
+
+@final
+@dataclass(frozen=True)
+class GoOnPolicy(DeparturePolicy):
+    """Goes on without a seat that the others can do without, for as long as enough are left."""
+
+    min_workers: int = 1
+
+    def decide(self, loss: Loss) -> Decision:
+        if _is_spare(loss):
+            return GoOn()
+        return _ends(loss, self.min_workers) or GoOn()
+
+
+@final
+@dataclass(frozen=True)
+class ReplacePolicy(DeparturePolicy):
+    """Has a worker started again, a few times; goes on without what need not come back."""
+
+    most_restarts: int = 3
+    """Of each worker: one that ends again and again would never let the run end."""
+    min_workers: int = 0
+
+    def decide(self, loss: Loss) -> Decision:
+        if _is_spare(loss):
+            return GoOn()
+        if (ends := _ends(loss, self.min_workers)) is not None:
+            return ends
+        if loss.incarnation >= self.most_restarts:
+            return EndRun(f"{loss.reason}, after it had been started again {loss.incarnation}x")
+        return StartAgain()
+
+
+def policy_of(on_failure: OnFailure, min_workers: int) -> DeparturePolicy:
+    """Make what a spec asks for. With one worker, that one may be away until it is back."""
+    match on_failure:
+        case "abort":
+            return AbortPolicy()
+        case "go-on":
+            return GoOnPolicy(min_workers)
+        case "replace":
+            return ReplacePolicy(min_workers=0 if min_workers == 1 else min_workers)
+
+
+def _is_spare(loss: Loss) -> bool:
+    """Whether nothing more is needed of it: a monitor, or a worker whose part is done."""
+    if loss.how != "departed":
+        return False
+    return loss.seat.role == "monitor" or (loss.has_trained and loss.num_workers_left > 0)
+
+
+def _ends(loss: Loss, min_workers: int) -> EndRun | None:
+    """Say why the run cannot go on, if so.
+
+    A server has parameters that nobody else has. What a seat says is wrong with it would be wrong
+    again.
+    """
+    is_worker = loss.seat.role == "worker" and not loss.has_trained
+    if not is_worker or loss.how == "failed" or not loss.survives:
+        return EndRun(loss.reason)
+    if loss.num_workers_left < min_workers:
+        left = f"{loss.num_workers_left} of at least {min_workers} workers are left"
+        return EndRun(f"{loss.reason}; {left} (min_workers)" if min_workers > 1 else loss.reason)
+    return None

@@ -1,0 +1,333 @@
+"""The driver: create the run, seat the processes, start them together, wait, seal.
+
+Read this file first, then `worker.py`: together they are the story of a run.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import secrets
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+from paceline.clusters.base import SEAT_VARIABLE, Crew, Job
+from paceline.clusters.luggage import Packed
+from paceline.clusters.zygote import Zygote
+from paceline.engine.conductor import Conductor
+from paceline.engine.known import cores_of, facts_of
+from paceline.engine.latency import check_latency
+from paceline.engine.notes import note_host, note_limit, note_stragglers
+from paceline.engine.origin import Origin
+from paceline.engine.packing import keep_source, luggage_of
+from paceline.engine.plain import plain_connections
+from paceline.engine.progress import RunView
+from paceline.engine.shown import Printed
+from paceline.engine.stopping import StopRequests
+from paceline.engine.threads import Threads, decide, must_be_measured
+from paceline.errors import (
+    Interrupted,
+    NotHere,
+    Problem,
+    RunError,
+    SeatFailed,
+    SpecError,
+    StoreError,
+)
+from paceline.faults import Fault, late_seats
+from paceline.measure.environment import capture, steal_seconds
+from paceline.outcome.facts import Facts
+from paceline.outcome.outcome import Outcome
+from paceline.outcome.results import PairRate, Result
+from paceline.spec import RunSpec
+from paceline.store.checkpoints import Manifest
+from paceline.store.runs import DEFAULT_OUT, RunDir, create_run
+from paceline.store.sealing import seal
+from paceline.system import address_space
+from paceline.workloads.order import Order
+
+Watch = Callable[[RunView], None]
+
+_SEATS_MODULE: Final = "paceline.engine.worker"
+_TICK_S: Final = 0.1
+
+
+def run(
+    spec: RunSpec,
+    *,
+    out: Path | str = DEFAULT_OUT,
+    watch: Watch | None = None,
+    zygote: Zygote | None = None,
+    origin: Origin | None = None,
+) -> Result:
+    """Carry out a run and give its result.
+
+    Raises `SpecError`, `DataError` or `StoreError` before anything is started, and `NodeMissing`,
+    `SeatFailed` or `Interrupted`, with the sealed run's result, after. `watch` is called about ten
+    times a second with what is known so far. Runs that are given the same `zygote` import torch
+    once. With an `origin` the run goes on from a checkpoint of another one.
+    """
+    if zygote is None:
+        with Zygote() as own:
+            return run(spec, out=out, watch=watch, zygote=own, origin=origin)
+    began_s = time.monotonic()
+    refuse_in_a_seat("paceline.run")
+    address_space.check()
+    spec, watch, stolen_s = spec.checked(), watch or (lambda _: None), steal_seconds()
+    _check_sources(spec)
+    if not spec.is_replayed:
+        _prepare(spec, watch)
+    order = spec.check_data()
+    spec.cluster.verify()
+    check_latency(spec)
+    # What follows here takes a while, and importing torch longer: both at once.
+    spec.cluster.warm_up(zygote, _imports(spec))
+    spec, threads = _with_threads(spec, watch, zygote)
+    luggage = luggage_of(spec)
+    facts = dataclasses.replace(
+        facts_of(spec, order),
+        threads_why=threads.why if threads.is_measured else None,
+        sent_files={each.name: each.digest for each in luggage},
+        **({} if origin is None else origin.facts()),
+    )
+    run_dir = create_run(
+        Path(out),
+        f"{_short(spec.workload.name)}-{_short(spec.strategy.name)}",
+        spec=spec.toml(),
+        facts=facts.table(),
+        environment=capture(),
+    )
+    outcome = Outcome()
+    try:
+        resumed = None if origin is None else origin.lay_out(run_dir, outcome, spec.num_workers)
+        job = dataclasses.replace(_job(spec, run_dir, luggage, watch, zygote), resumed=resumed)
+        failure = _carry_out(
+            job,
+            spec=spec,
+            order=order,
+            run_dir=run_dir,
+            outcome=outcome,
+            watch=watch,
+            began_s=began_s,
+            resumed=None if origin is None else origin.manifest,
+            faults=spec.fault if origin is None else origin.faults_left(spec.fault),
+        )
+    except MemoryError:
+        outcome.status, outcome.reason = "failed", "the driver ran out of memory"
+        failure = RunError(outcome.reason)
+    finally:
+        note_limit(outcome)
+        if stolen_s is not None:
+            outcome.steal_s = (steal_seconds() or stolen_s) - stolen_s
+        result = _seal(run_dir, _facts_seen(facts, spec, outcome), outcome)
+        run_dir.let_go()
+    if failure is not None:
+        failure.result = result
+        raise failure
+    return result
+
+
+def _with_threads(spec: RunSpec, watch: Watch, zygote: Zygote | None) -> tuple[RunSpec, Threads]:
+    """Decide how many threads a worker has; what was measured is kept, so that the run repeats."""
+    if must_be_measured([spec]):
+        watch(RunView.preparing("measuring how many threads are best", 0, 1))
+    threads = decide([spec], zygote)
+    if threads.is_measured:
+        spec = dataclasses.replace(spec, threads=threads.number)
+    return spec, threads
+
+
+def _prepare(spec: RunSpec, watch: Watch) -> None:
+    """Have the workload make what it makes once, and show how far it is, a few times a second."""
+    told_s = 0.0
+
+    def progress(message: str, done: int, total: int) -> None:
+        nonlocal told_s
+        if time.monotonic() - told_s >= _TICK_S:
+            told_s = time.monotonic()
+            watch(RunView.preparing(message, done, total))
+
+    spec.workload.prepare(progress)
+
+
+def _imports(spec: RunSpec) -> list[str]:
+    """Modules that every seat will need."""
+    return [_SEATS_MODULE, *spec.strategy.imports]
+
+
+def _job(
+    spec: RunSpec, run_dir: RunDir, luggage: Sequence[Packed], watch: Watch, zygote: Zygote
+) -> Job:
+    """What the cluster is asked to start."""
+    seats = [each for each in spec.seats() if spec.record.monitor or each.role != "monitor"]
+    return Job(
+        run_dir=run_dir.path.resolve(),
+        run_key=secrets.token_bytes(16),
+        entry=f"{_SEATS_MODULE}:main",
+        seats=seats,
+        threads=spec.threads_each,
+        detect_s=spec.detect_s,
+        late=late_seats(spec.fault),
+        dilation=spec.dilation,
+        imports=_imports(spec),
+        zygote=zygote,
+        text=spec.toml(),
+        spec=spec,
+        luggage=luggage,
+        threads_on=spec.threads_on,
+        tell=lambda note: watch(RunView.starting(note)),
+    )
+
+
+def _facts_seen(facts: Facts, spec: RunSpec, outcome: Outcome) -> Facts:
+    """Facts, with what the nodes turned out to have."""
+    if outcome.own_batch is not None:
+        facts = dataclasses.replace(facts, batch_size=outcome.own_batch)
+    if not outcome.is_capped:
+        cores = cores_of(spec, facts.seats, are_capped=False)
+        facts = dataclasses.replace(facts, num_cores=cores)
+    return facts.with_nodes(
+        outcome.num_cores, outcome.node_threads, is_given=spec.threads is not None
+    )
+
+
+def _warn_of_plain(spec: RunSpec, run_dir: RunDir, outcome: Outcome) -> None:
+    """Say what is not encrypted where the rest is."""
+    warnings = [*plain_connections(spec.strategy, spec.cluster)]
+    outcome.warnings += warnings
+    for each in warnings:
+        run_dir.append_warning(each)
+
+
+def _carry_out(
+    job: Job,
+    *,
+    spec: RunSpec,
+    order: Order,
+    run_dir: RunDir,
+    outcome: Outcome,
+    watch: Watch,
+    began_s: float,
+    resumed: Manifest | None,
+    faults: Sequence[Fault],
+) -> RunError | None:
+    """Start the seats and lead them to the end; returns what went wrong, if anything did."""
+    outcome.status, outcome.reason = "failed", "it did not finish"
+    _warn_of_plain(spec, run_dir, outcome)
+    crew: Crew | None = None
+    try:
+        keep_source(run_dir, spec)
+        crew = spec.cluster.start(job)
+        outcome.num_cores, outcome.node_threads = dict(crew.cores), dict(crew.threads)
+        outcome.pairs = tuple(PairRate(**dataclasses.asdict(each)) for each in crew.pairs)
+        outcome.note_listeners("driver", crew.listeners)
+        conductor = Conductor(
+            spec=spec,
+            order=order,
+            lines=crew.lines,
+            seats=job.seats,
+            run_dir=run_dir,
+            outcome=outcome,
+            began_s=began_s,
+            restart=crew.restart,
+            resumed=resumed,
+            faults=faults,
+            strike=crew.strike,
+        )
+        if spec.workload.is_script:
+            printed = Printed(run_dir, watch)
+            _lead(conductor, crew, printed.show)
+            printed.show_rest(conductor.view())
+        else:
+            _lead(conductor, crew, watch)
+        note_stragglers(conductor, outcome)
+        note_host(spec, conductor.failed_seat, outcome)
+        return _failure(run_dir, outcome, conductor.failed_seat)
+    except KeyboardInterrupt:  # before the seats are led, or after: then it is answered gently
+        outcome.status, outcome.reason = "interrupted", "stopped by the user"
+        return Interrupted(outcome.reason)
+    except RunError as error:
+        outcome.reason = str(error)
+        return error
+    except OSError as error:
+        outcome.reason = f"it could not be started: {error}"
+        return RunError(outcome.reason)
+    finally:
+        if crew is not None:
+            outcome.warnings += [text for text in crew.warnings if text not in outcome.warnings]
+            outcome.is_capped, outcome.refused_calls = crew.is_capped, crew.num_refused
+            crew.end()
+
+
+def _lead(conductor: Conductor, crew: Crew, watch: Watch) -> None:
+    """Hear the seats, see who leaves, show how it goes, until the run is over."""
+    with StopRequests() as requests:
+        _warm_up()
+        while not conductor.is_over:
+            conductor.attend(_TICK_S)
+            for departure in crew.departures():
+                conductor.left(departure)
+            conductor.note_nodes(crew.links, crew.warnings)
+            if crew.is_seated:
+                conductor.look_for_stuck(crew.dump_stack)
+            while requests.heard():
+                conductor.interrupt()
+            watch(conductor.view())
+
+
+def _warm_up() -> None:
+    """Import what sealing needs while the seats are still starting."""
+    if address_space.is_tight():  # another process has polars then
+        return
+    import polars  # noqa: F401
+    from tensorboard.summary.writer import event_file_writer  # noqa: F401
+
+
+def _failure(run_dir: RunDir, outcome: Outcome, failed_seat: str | None) -> RunError | None:
+    if outcome.status == "finished":
+        return None
+    reason = outcome.reason or ""
+    if outcome.status == "interrupted":
+        return Interrupted(reason)
+    if failed_seat is None:
+        return SeatFailed("the run", reason, "")
+    log_tail = run_dir.log_tail(failed_seat)
+    return SeatFailed(failed_seat, reason.removeprefix(f"{failed_seat}: "), log_tail)
+
+
+def _seal(run_dir: RunDir, facts: Facts, outcome: Outcome) -> Result:
+    try:
+        return seal(run_dir, facts, outcome)
+    except OSError as error:
+        why = f" (it ended as {outcome.status}: {outcome.reason})" if outcome.reason else ""
+        raise StoreError(f"{run_dir.path} cannot be sealed: {error}{why}") from error
+
+
+def _short(name: str) -> str:
+    """Name a user's own part by its class, or a script by its file, in a folder's name."""
+    return Path(name).stem if name.endswith(".py") else name.rpartition(":")[2]
+
+
+def refuse_in_a_seat(what: str) -> None:
+    """A seat imports the script its workload is in; unguarded, that script would run again."""
+    if SEAT_VARIABLE in os.environ:
+        raise NotHere(
+            f"{what} was called while a seat imported your script; put the call under "
+            'if __name__ == "__main__":'
+        )
+
+
+def _check_sources(spec: RunSpec) -> None:
+    """Another process can only import what is in a file."""
+    if spec.cluster.shares_process:
+        return
+    reason = "no other process can import it: define it in a file, or use the inline cluster"
+    problems = [
+        Problem(key, type(part).__name__, reason)
+        for key, part in (("workload", spec.workload), ("strategy", spec.strategy))
+        if "<" in part.name  # as in <interactive> or function.<locals>
+    ]
+    if problems:
+        raise SpecError(problems)

@@ -1,0 +1,344 @@
+"""When all rest: gates for checkpoints, evaluation and saving, from the common start to the end.
+
+Phases: starting (seats join) -> training -> keeping or evaluating -> training … -> saving ->
+evaluating -> ending.
+Where something is due (`agenda.py`) there is a gate: every worker that still trains comes to rest
+there. For a checkpoint every seat copies its state (`keeping.py`). For an evaluation all workers
+settle, the first of them evaluates, and all clocks leave out the time from the last arrival to the
+release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Final, final
+
+from paceline.comm import words
+from paceline.comm.words import Phase, Word
+from paceline.engine.agenda import Agenda
+from paceline.engine.attendance import Attendance
+from paceline.engine.ending import Ending
+from paceline.engine.keeping import Keeping
+from paceline.engine.ledger import Ledger
+from paceline.engine.lines import Lines
+from paceline.engine.monitors import Monitors
+from paceline.engine.oddities import Odd
+from paceline.engine.settling import Settling
+from paceline.outcome.accounts import WorkerAccount
+from paceline.outcome.learnt import nothing_learnt
+from paceline.spec import RunSpec
+from paceline.store.checkpoints import Manifest, as_rows
+
+_TOO_OFTEN: Final = (
+    "a checkpoint was due while the one before was still being written, and was left out"
+)
+
+
+@final
+class Gates:
+    """Which phase it is, who trains and who rests."""
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        *,
+        attendance: Attendance,
+        monitors: Monitors,
+        lines: Lines,
+        ledger: Ledger,
+        ending: Ending,
+        agenda: Agenda,
+        keeping: Keeping,
+    ) -> None:
+        self._spec = spec
+        self._attendance = attendance
+        self._monitors = monitors
+        self._lines = lines
+        self._ledger = ledger
+        self._ending = ending
+        self._agenda = agenda
+        self._keeping = keeping
+        self.phase: Phase = "starting"
+        self._training = set(attendance.roster.workers)
+        self._paused: dict[str, int] = {}
+        self._late: list[str] = []
+        self._entering: set[str] = set()
+        self.num_done: Callable[[Collection[str]], int] = lambda _: 0
+        """About how many steps each of these workers has made."""
+        self._newly_in: set[str] = set()
+        """Workers that came while others trained, until they have rested with them once."""
+        self._settling = Settling(lines.tell)
+        self._is_saved = False
+        self._keeps = False
+
+    @property
+    def is_anyone_training(self) -> bool:
+        """Whether any worker has not done its part, at rest or not."""
+        return bool(self._training)
+
+    def has_trained(self, name: str, is_coming: bool = False) -> bool:
+        """Whether a worker has done its part; who was started later may not have begun it."""
+        return name not in self._training | self._entering and not is_coming
+
+    @property
+    def taking_part(self) -> set[str]:
+        """Workers that train or have trained, so that they have parameters."""
+        return {*self._attendance.roster.workers} - self._entering
+
+    @property
+    def working(self) -> set[str]:
+        """Seats that should be doing something, and not only wait for a word."""
+        if self._ending.is_aborted or self._ending.is_stopping:
+            return set()
+        if self.phase == "starting":
+            return self._attendance.missing | self._monitors.owing
+        if self.phase == "training":
+            return self._training - self._paused.keys()
+        if self.phase == "keeping":
+            return self._keeping.working
+        return self._settling.working | self._monitors.owing
+
+    def open(self) -> None:
+        """All have joined: training starts when the monitors are ready."""
+        self._monitors.watch(self._start)
+
+    def _start(self) -> None:
+        if self._ending.is_aborted:
+            return
+        start_s = self._ledger.started()
+        self.phase = "training"
+        self._monitors.enter("training", start_s)
+        for name in self._attendance.names("worker", "server"):
+            self._lines.tell(name, words.Start(start_s, self._agenda.rest_at))
+
+    def paused(self, name: str, progress: int) -> None:
+        """A worker rests at a gate."""
+        if name in self._newly_in and name in self._training:
+            self._first_pause(name, progress)
+            return
+        self._check_trains(name, words.Paused)
+        self._paused[name] = progress
+        self._go_on_if_all_rest()
+
+    def _first_pause(self, name: str, progress: int) -> None:
+        """Who came later rests for the first time: with the others, or when they have gone on."""
+        self._newly_in.discard(name)
+        rest_at = self._agenda.rest_at
+        if self.phase == "training" and (rest_at is None or progress < rest_at):
+            stop = self._ending.is_stopping
+            self._lines.tell(name, words.Resume(paused_s=0.0, stop=stop, rest_at=rest_at))
+            return
+        self._paused[name] = progress
+        if self.phase == "training":
+            self._go_on_if_all_rest()
+
+    def trained(self, name: str, totals: WorkerAccount) -> None:
+        """A worker has done its part."""
+        is_apart = self.phase != "training" and name in self._newly_in
+        if not is_apart:
+            self._check_trains(name, words.Trained)
+        self._ledger.trained(name, totals)
+        self._count_out(name)
+        if not is_apart:
+            self._go_on_if_all_rest()
+
+    def _check_trains(self, name: str, said: type[Word]) -> None:
+        if self.phase != "training" or name not in self._training or name in self._paused:
+            raise Odd.out_of_turn(said)
+
+    def _check_asked(self, name: str, errand: type[Word], said: type[Word]) -> None:
+        if not self._settling.is_asked(name, errand):
+            raise Odd.out_of_turn(said)
+
+    def _count_out(self, name: str) -> None:
+        if name in self._training:
+            self._training.remove(name)
+            if not self._training:
+                self._ledger.all_trained()
+
+    def settled(self, name: str) -> None:
+        """A worker has settled."""
+        self._settling.take(name)
+
+    def saved(self, name: str) -> None:
+        """The parameters are kept."""
+        self._check_asked(name, words.Save, words.Saved)
+        self._is_saved = True
+        self._settling.end()
+        self._go_on_if_all_rest()
+
+    def evaluated(self, name: str, metrics: dict[str, float]) -> None:
+        """The model is evaluated: the gate opens."""
+        self._check_asked(name, words.Evaluate, words.Evaluated)
+        self._settling.end()
+        paused_s = self._ledger.resumed()
+        progress = max(self._paused.values(), default=None)
+        is_reached = self._ledger.evaluated(metrics, progress, is_last=not self._training)
+        self._keep_then_resume(paused_s, stop=is_reached or self._ending.is_stopping)
+
+    def forget(self, name: str) -> None:
+        """The run goes on without a worker: nobody waits for it."""
+        self._count_out(name)
+        self._paused.pop(name, None)
+        self._entering.discard(name)
+        self._newly_in.discard(name)
+        if name in self._late:
+            self._late.remove(name)
+        self._keeping.forget(name)
+        if self.phase == "training":
+            self._go_on_if_all_rest()
+        elif self.phase != "keeping":
+            self._settling.forget(name)
+            self._go_on_if_in_vain()
+
+    def admit(self, name: str) -> None:
+        """A worker that was started later has joined: it trains as soon as the others do."""
+        self._late.append(name)
+        self._start_late()
+
+    def _start_late(self) -> None:
+        """Let in who came later, unless those who are in step with it have come to their end."""
+        workers = self._attendance.roster.workers
+        is_open = not self._spec.strategy.in_step or all(each in self._training for each in workers)
+        if self.phase != "training" or not is_open:
+            return
+        late, self._late = self._late, []
+        for name in late:
+            self._attendance.enroll(name)
+            self._entering.add(name)
+            self._lines.tell(name, self._late_start())
+
+    def _late_start(self) -> words.Start:
+        return words.Start(
+            self._ledger.start_for_late,
+            self._agenda.rest_at,
+            is_late=True,
+            num_done=self.num_done(self._training),
+        )
+
+    def entered(self, name: str) -> None:
+        """A worker that came later takes part from now on."""
+        if name not in self._entering:
+            raise Odd.out_of_turn(words.Entered)
+        self._entering.remove(name)
+        self._training.add(name)
+        self._newly_in.add(name)
+
+    def _go_on_if_all_rest(self) -> None:
+        # Who came later may not rest with the others yet: they would wait for each other.
+        if self._ending.is_aborted or self._training - self._paused.keys() - self._newly_in:
+            return
+        if self._paused:
+            self._pause()
+        elif not self._training and self._attendance.roster.workers:
+            self._end()  # else the only one is away, and comes again
+
+    def _pause(self) -> None:
+        """All who train rest: do what is due, then train on."""
+        if self._spec.workload.is_script:  # which says itself when it evaluates
+            self._evaluate()
+            return
+        progress = max(self._paused.values())
+        due = self._agenda.arrive(progress, self._ledger.time_s)
+        self._keeps = due.checkpoint and self._keeping.is_free
+        if due.checkpoint and not self._keeps:
+            self._ledger.warn(_TOO_OFTEN)
+        if due.evaluation:
+            self._evaluate()
+        else:
+            self._keep_then_resume(0.0, stop=self._ending.is_stopping)
+
+    def _keep_then_resume(self, paused_s: float, *, stop: bool) -> None:
+        """Make a checkpoint if one is due: after an evaluation, which it then has."""
+        keeps, self._keeps = self._keeps, False
+        if not keeps or stop or not self._paused or self._ending.is_aborted:
+            self._resume(paused_s, stop=stop)
+            return
+        if self.phase == "evaluating":
+            self._monitors.enter("training")
+        self.phase = "keeping"
+        workers = [name for name in self._attendance.roster.workers if self._rests(name)]
+        self._keeping.begin(
+            self._manifest(workers),
+            workers=workers,
+            servers=self._attendance.names("server"),
+            paused_s=paused_s,
+            then=lambda: self._resume(0.0, stop=self._ending.is_stopping),
+        )
+
+    def _manifest(self, workers: Sequence[str]) -> Manifest:
+        return Manifest(
+            progress=max(self._paused.values()),
+            time_s=self._ledger.time_s,
+            num_workers=len(workers),
+            first=workers[0],
+            seats={},
+            evaluations=as_rows(self._ledger.outcome.evaluations),
+            next_evaluation=self._agenda.next_evaluation,
+        )
+
+    def _end(self) -> None:
+        """All have trained: keep the parameters, evaluate them, let everyone go."""
+        if self._spec.is_replayed:
+            self._finish()  # nothing was learnt: there is nothing to keep or to evaluate
+            return
+        if self._spec.workload.is_script and (self._is_saved or not self._spec.record.model):
+            self._finish()  # it evaluates where its own code says so
+            return
+        reason = (
+            None if self._spec.workload.is_script else nothing_learnt(self._ledger.outcome.totals)
+        )
+        if reason is not None and not self._ending.is_stopping:
+            self._ending.fail(*reason)
+        elif self._spec.record.model and not self._is_saved:
+            self._ledger.saving()
+            self._send("saving", words.Save())  # first of all: an evaluation may fail
+        elif self._ending.is_stopping or self._ledger.is_evaluated:
+            self._finish()
+        else:
+            self._evaluate()
+
+    def _evaluate(self) -> None:
+        self._ledger.evaluating()
+        self._send("evaluating", words.Evaluate())
+
+    def _send(self, phase: Phase, errand: Word) -> None:
+        """Have one of those that rest do something, when the monitors have noted that all do."""
+        self.phase = phase
+        self._monitors.enter_then(phase, lambda: self._ask(errand))
+
+    def _ask(self, errand: Word) -> None:
+        workers = self._attendance.roster.workers
+        self._settling.before(errand, [name for name in workers if self._rests(name)])
+        self._go_on_if_in_vain()
+
+    def _go_on_if_in_vain(self) -> None:
+        """Whoever rested was started again: they train on, and are evaluated later."""
+        if self._settling.is_in_vain:
+            self._settling.end()
+            self._resume(self._ledger.resumed(), stop=self._ending.is_stopping)
+
+    def _rests(self, name: str) -> bool:
+        is_gone_on = name in self._training or name in self._entering
+        return name in self._paused or not is_gone_on
+
+    def _resume(self, paused_s: float, *, stop: bool) -> None:
+        if self._ending.is_aborted:
+            return
+        if not self._training and self._attendance.roster.workers:
+            self._end()
+            return
+        resting, self._paused = self._paused, {}
+        if self.phase not in {"training", "keeping"}:
+            self._monitors.enter("training")
+        self.phase = "training"
+        word = words.Resume(paused_s=paused_s, stop=stop, rest_at=self._agenda.rest_at)
+        for name in resting:
+            self._lines.tell(name, word)
+        self._start_late()
+
+    def _finish(self) -> None:
+        """Let everyone go; a sample of what all hold is taken before anyone leaves."""
+        self._ending.finish()
+        self.phase = "ending"
+        self._monitors.enter_then("ending", lambda: self._lines.tell_all(words.Finish()))

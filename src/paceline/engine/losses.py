@@ -1,0 +1,167 @@
+"""What follows when a seat cannot be counted on any more: the run ends, or goes on, perhaps with
+the seat started again. The policy decides (`departures.py`); this carries it out.
+"""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Mapping
+from typing import Literal, final
+
+from paceline.comm.keeper_words import Signal
+from paceline.comm.line import Line
+from paceline.comm.roster import Seat, Sitting
+from paceline.comm.words import Word
+from paceline.engine.attendance import Attendance
+from paceline.engine.departures import DeparturePolicy, EndRun, GoOn, Loss, StartAgain
+from paceline.engine.disturbances import Disturbances
+from paceline.engine.ending import Ending
+from paceline.engine.gates import Gates
+from paceline.engine.ledger import Ledger
+from paceline.engine.monitors import Monitors
+from paceline.engine.reports import Reports
+from paceline.sinks.deliveries import Deliveries
+
+How = Literal["departed", "failed", "lost"]
+Restart = Callable[[str, int], Line | None]
+
+
+@final
+class Losses:
+    """Decides on each loss once, and brings back who is to come back."""
+
+    def __init__(
+        self,
+        policy: DeparturePolicy,
+        *,
+        seats: Mapping[str, Seat],
+        survives: bool,
+        restart: Restart,
+        strike: Callable[[Word], None],
+        attendance: Attendance,
+        monitors: Monitors,
+        gates: Gates,
+        ledger: Ledger,
+        ending: Ending,
+        deliveries: Deliveries,
+        disturbances: Disturbances,
+        recovery_s: float,
+        known_s: float,
+        now: Callable[[], float],
+    ) -> None:
+        """After a loss the others have `recovery_s` of training to say that they made an update;
+        else the run ends with that as its cause. Within `known_s` it is known who is gone.
+        """
+        self._policy = policy
+        self._seats = seats
+        self._survives = survives
+        self._restart = restart
+        self._strike = strike
+        self._attendance = attendance
+        self._monitors = monitors
+        self._gates = gates
+        self._ledger = ledger
+        self._ending = ending
+        self._deliveries = deliveries
+        self._disturbances = disturbances
+        self._recovery_s = recovery_s
+        self._known_s = known_s
+        self._reports = Reports(now)
+        self._returns: dict[str, float] = {}
+        self._now = now
+
+    def reported(self, reporter: str, seat: str, reason: str) -> None:
+        """A seat says that it cannot reach another, and waits to hear who goes on."""
+        if not self._survives:
+            self.lose(seat, reason, "lost")
+        elif not self._attendance.is_given_up(seat):
+            self._reports.add(reporter, seat, reason)
+
+    def attend(self) -> None:
+        """Do what is due: give up who cannot be reached, start who is to come back."""
+        found = self._reports.settled()
+        if found is not None:
+            self._reports.forget(found[0])
+            self.lose(*found, "lost")
+        for name, due_s in list(self._returns.items()):
+            if self._now() >= due_s:
+                self._return(name, due_s)
+        self._look_for_updates()
+
+    def _look_for_updates(self) -> None:
+        """End a run that does not go on after a loss; nobody makes updates while all rest."""
+        if self._gates.phase != "training":
+            self._disturbances.wait_anew()
+        waited_s = self._disturbances.waited_s()
+        if waited_s > self._recovery_s:
+            reason = f"no update was made for {waited_s:.0f} s after it was lost"
+            self._ending.fail(self._disturbances.overdue, reason)
+
+    def _return(self, name: str, due_s: float) -> None:
+        """Start a seat again if it is gone; one that is still there need not come back."""
+        if self._gates.phase in ("starting", "ending") or self._ending.is_aborted:
+            return
+        if self._attendance.is_away(name):
+            del self._returns[name]
+            self._bring_back(name)
+        elif self._now() - due_s > self._known_s:
+            del self._returns[name]  # should it be lost later, that is another matter
+
+    def bring_back(self, name: str, at_s: float) -> None:
+        """Have a seat started at a moment, or when it is gone, if that is a little later."""
+        self._returns[name] = at_s
+
+    def lose(self, name: str, reason: str, how: How) -> None:
+        """A seat is not to be counted on any more: have it decided what that means."""
+        attendance, ending = self._attendance, self._ending
+        if attendance.is_given_up(name):
+            return
+        sitting = attendance.sitting(name)
+        has_begun = self._gates.phase != "starting"
+        if sitting is None or not has_begun or ending.is_stopping or ending.is_aborted:
+            ending.fail(name, reason)
+            return
+        loss = Loss(
+            seat=sitting.seat,
+            reason=reason,
+            how=how,
+            incarnation=sitting.incarnation,
+            has_trained=self._has_trained(sitting),
+            num_workers_left=len(self._gates.taking_part - {name}),
+            survives=self._survives,
+        )
+        match self._policy.decide(loss):
+            case EndRun(why):
+                ending.fail(name, why)
+            case GoOn():
+                self._go_on_without(name, reason, how)
+            case StartAgain():
+                self._go_on_without(name, reason, how)
+                self._returns.setdefault(name, self._now())
+
+    def _has_trained(self, sitting: Sitting) -> bool:
+        is_coming = self._attendance.is_coming(sitting.name)
+        return sitting.seat.role == "worker" and self._gates.has_trained(sitting.name, is_coming)
+
+    def _go_on_without(self, name: str, reason: str, how: How) -> None:
+        if name not in self._returns:
+            self._ledger.warn(f"the run went on without {name}: {reason}")
+        if how != "departed":  # whatever is left of it is no part of the run any more
+            self._strike(Signal(seat=name, number=signal.SIGKILL))
+        self._reports.forget(name)
+        sitting = self._attendance.sitting(name)
+        if sitting is not None and sitting.seat.role == "worker" and not self._has_trained(sitting):
+            self._disturbances.known(name, self._seats[name].node, reason)
+        self._attendance.give_up(name)
+        self._monitors.forget(name)
+        self._gates.forget(name)
+
+    def _bring_back(self, name: str) -> None:
+        line = self._restart(name, self._attendance.next_incarnation(name))
+        if line is None:
+            self._ending.fail(name, "it is gone, and its cluster cannot start it again")
+            return
+        self._ledger.warn(f"{name} was started while the others trained")
+        self._attendance.call_back(self._seats[name], line)
+        self._deliveries.begin_again(name)
+        self._disturbances.started(name)

@@ -1,0 +1,111 @@
+"""What a resumed run goes on from: a checkpoint of another run, and the rows up to it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+from paceline.comm.ticket import Resumed
+from paceline.errors import Problem, SpecError, StoreError
+from paceline.faults import Fault
+from paceline.outcome.outcome import Outcome
+from paceline.seats import role_of, worker_names
+from paceline.spec import RunSpec
+from paceline.store.checkpoints import Checkpoint, Manifest, lay_out, newest
+from paceline.store.runs import RunDir
+from paceline.store.stored import StoredRun
+
+
+@final
+@dataclass(frozen=True)
+class Origin:
+    """A checkpoint, whose it is, and what a reader of the new run should know of it."""
+
+    parent: StoredRun
+    checkpoint: Checkpoint
+    notes: tuple[str, ...] = ()
+
+    @staticmethod
+    def of(parent: StoredRun) -> Origin:
+        """Take the newest checkpoint of a run that is whole. Raises `StoreError`, `SpecError`."""
+        if parent.is_finished:
+            reason = "it has finished: there is nothing to resume"
+            raise SpecError([Problem("run", parent.name, reason)])
+        checkpoint, problems = newest(parent.folder)
+        notes = tuple(f"not resumed from a newer checkpoint: {each}" for each in problems)
+        return Origin(parent, checkpoint, notes)
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.checkpoint.manifest
+
+    def check(self, spec: RunSpec) -> None:
+        """Raise `SpecError` where the checkpoint is of other servers than a spec asks for."""
+        there = {seat for seat in self.manifest.seats if role_of(seat) == "server"}
+        wanted = {seat.name for seat in spec.seats() if seat.role == "server"}
+        if there != wanted:
+            reason = f"{len(wanted)} servers, but the checkpoint has the states of {len(there)}"
+            raise SpecError([Problem("num_workers", spec.num_workers, reason)])
+
+    def faults_left(self, faults: Sequence[Fault]) -> list[Fault]:
+        """Give those that have not struck yet: what ended the parent would end every resumed run.
+
+        Who is late has to be started again, and random kills go on.
+        """
+        struck = {each.fault for each in self.parent.result.disturbances}
+        return [
+            each
+            for each in faults
+            if each.kind in ("late", "random")
+            or not (
+                str(each) in struck or each.is_due(self.manifest.time_s, self.manifest.progress)
+            )
+        ]
+
+    def facts(self) -> dict[str, Any]:
+        """What the facts of the new run say of its parent."""
+        return {"parent": self.parent.name, "parent_step": self.checkpoint.progress}
+
+    def lay_out(self, run_dir: RunDir, outcome: Outcome, num_workers: int) -> Resumed:
+        """Have the new run begin with the checkpoint, and with all rows up to it."""
+        lay_out(self.checkpoint, run_dir)
+        outcome.warnings += self.notes
+        if num_workers != self.manifest.num_workers:
+            outcome.warnings.append(
+                f"it goes on with {num_workers} workers from a checkpoint of "
+                f"{self.manifest.num_workers}: the result is not what it would have been"
+            )
+        try:
+            self._repeat_rows(run_dir)
+        except (OSError, StoreError) as error:
+            outcome.warnings.append(f"it has no rows of {self.parent.name}: {error}")
+        return Resumed(
+            progress=self.checkpoint.progress,
+            num_workers=self.manifest.num_workers,
+            first=self.manifest.first,
+            has_all=self.manifest.seats.keys() >= set(worker_names(num_workers)),
+        )
+
+    def _repeat_rows(self, run_dir: RunDir) -> None:
+        """Write the parent's rows again, but for those of steps that the new run makes itself.
+
+        A row is written where workers rest, so none is partly before the checkpoint.
+        """
+        for seat in self.manifest.seats:
+            if role_of(seat) == "worker":
+                rows = self._rows_of(seat)
+                text = "".join(json.dumps(row, separators=(",", ":")) + "\n" for row in rows)
+                run_dir.seat_records(seat).write_text(text)
+
+    def _rows_of(self, seat: str) -> list[dict[str, Any]]:
+        rows = self.parent.steps
+        if rows.is_empty():
+            return []
+        import polars
+
+        kept = rows.filter(
+            (polars.col("seat") == seat) & (polars.col("time_s") <= self.manifest.time_s)
+        )
+        return kept.drop("seat").to_dicts()

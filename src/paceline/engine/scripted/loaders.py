@@ -1,0 +1,352 @@
+"""A script's loaders, dealt out: N workers at batch B see what one worker sees at N times B."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, Final, Protocol, final
+
+import torch
+from torch import Tensor
+from torch.utils.data import (
+    BatchSampler,
+    DataLoader,
+    DistributedSampler,
+    IterableDataset,
+    RandomSampler,
+    Sampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+
+from paceline.errors import LoopError
+from paceline.scripting.current import ScriptOver
+
+# Of these all random numbers of an epoch are drawn with its first index.
+_DRAW_AT_ONCE: Final = (
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+# A loop that asks for so many epochs without getting a batch will never end by itself.
+_MOST_EMPTY: Final = 10_000
+
+
+class Turns(Protocol):
+    """Whom a loader tells of its batches."""
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is no next batch."""
+
+    def load(self, batches: Iterator[Any]) -> Any:
+        """Take the next batch, and note how long that took."""
+
+    def pause(self) -> None:
+        """Note that something else than training may follow."""
+
+    def say(self, note: str) -> None:
+        """Tell the user something, once."""
+
+
+@final
+class Dealer:
+    """Which part of what there is a worker takes."""
+
+    def __init__(self, rank: int, num_workers: int) -> None:
+        self.rank = rank
+        self.num_workers = num_workers
+
+    def slices(self, indices: Iterable[Any], batch: int) -> Iterator[Any]:
+        """Yield this worker's part of every whole global batch."""
+        waiting: list[Any] = []
+        first = self.rank * batch
+        for each in indices:
+            waiting.append(each)
+            if len(waiting) == batch * self.num_workers:
+                yield from waiting[first : first + batch]
+                waiting.clear()
+
+    def every(self, batches: Iterable[Any]) -> Iterator[Any]:
+        """Yield every N-th, of whole rounds only."""
+        round_: list[Any] = []
+        for each in batches:
+            round_.append(each)
+            if len(round_) == self.num_workers:
+                yield round_[self.rank]
+                round_.clear()
+
+
+@final
+class DealtSampler(Sampler[Any]):
+    """The user's own sampler, of which each worker takes its part."""
+
+    def __init__(self, sampler: Any, batch: int, dealer: Dealer) -> None:
+        self.sampler = sampler
+        self._batch = batch
+        self._dealer = dealer
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._dealer.slices(self.sampler, self._batch)
+
+    def __len__(self) -> int:
+        whole: int = len(self.sampler) // (self._batch * self._dealer.num_workers)
+        return whole * self._batch
+
+
+@final
+class DealtBatches(Sampler[Any]):
+    """The same for a sampler that gives whole batches."""
+
+    def __init__(self, sampler: Any, dealer: Dealer) -> None:
+        self.sampler = sampler
+        self._dealer = dealer
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._dealer.every(self.sampler)
+
+    def __len__(self) -> int:
+        whole: int = len(self.sampler) // self._dealer.num_workers
+        return whole
+
+
+@final
+class DealtItems(IterableDataset[Any]):
+    """An iterable dataset, of which each worker keeps its part."""
+
+    def __init__(self, dataset: IterableDataset[Any], batch: int, dealer: Dealer) -> None:
+        self.dataset = dataset
+        self._batch = batch
+        self._dealer = dealer
+
+    def __iter__(self) -> Iterator[Any]:
+        return self._dealer.slices(self.dataset, self._batch)
+
+
+@final
+class Stream:
+    """The random numbers that all workers draw alike: those of samplers."""
+
+    def __init__(self, state: Tensor) -> None:
+        self._state = state
+
+    def __enter__(self) -> None:
+        self._own = torch.get_rng_state()
+        torch.set_rng_state(self._state)
+
+    def __exit__(self, *_: object) -> None:
+        self._state = torch.get_rng_state()
+        torch.set_rng_state(self._own)
+
+
+@final
+class Loader(DataLoader[Any]):
+    """A script's DataLoader in a run: the same, of one worker's rows, until the run is over."""
+
+    def __init__(
+        self,
+        given: DataLoader[Any],
+        sampling: dict[str, Any],
+        *,
+        turns: Turns,
+        stream: Stream | None,
+    ) -> None:
+        options = {name: getattr(given, name) for name in _KEPT if hasattr(given, name)}
+        if not given.num_workers:
+            for name in _WITH_WORKERS:
+                options.pop(name, None)
+        super().__init__(**{"dataset": given.dataset, **options, **sampling})
+        # Not through the class: a DataLoader watches over what is set on it.
+        self.__dict__.update(_turns=turns, _stream=stream, _num_empty=0)
+        own = getattr(given, "sampler", None)
+        self.__dict__["_draws_at_once"] = type(own) in _DRAW_AT_ONCE
+
+    def __iter__(self) -> Any:
+        turns, stream = self.__dict__["_turns"], self.__dict__["_stream"]
+        if turns.is_over:
+            _note_empty(self)
+            return iter(())
+        if stream is None:
+            return _counted(super().__iter__(), turns)
+        with stream:
+            batches = super().__iter__()
+        return _drawing(batches, turns, stream, once=self.__dict__["_draws_at_once"])
+
+
+def _note_empty(loader: Any) -> None:
+    loader.__dict__["_num_empty"] += 1
+    if loader.__dict__["_num_empty"] > _MOST_EMPTY:
+        raise ScriptOver
+
+
+def _counted(batches: Iterator[Any], turns: Turns) -> Iterator[Any]:
+    while not turns.is_over:
+        try:
+            batch = turns.load(batches)
+        except StopIteration:
+            break
+        yield batch
+    turns.pause()
+
+
+def _drawing(batches: Iterator[Any], turns: Turns, stream: Stream, *, once: bool) -> Iterator[Any]:
+    """The same, with the sampler's random numbers drawn from the stream of all."""
+    is_first = True
+    while not turns.is_over:
+        try:
+            if is_first or not once:
+                with stream:
+                    batch = turns.load(batches)
+            else:
+                batch = turns.load(batches)
+        except StopIteration:
+            break
+        is_first = False
+        yield batch
+    turns.pause()
+
+
+_KEPT: Final = (
+    "num_workers",
+    "collate_fn",
+    "pin_memory",
+    "timeout",
+    "worker_init_fn",
+    "multiprocessing_context",
+    "generator",
+    "prefetch_factor",
+    "persistent_workers",
+    "pin_memory_device",
+    "in_order",
+)
+_WITH_WORKERS: Final = (
+    "prefetch_factor",
+    "persistent_workers",
+    "timeout",
+    "multiprocessing_context",
+)
+
+
+@final
+class Passed:
+    """Any other iterable of batches, of which each worker takes every N-th."""
+
+    def __init__(self, given: Iterable[Any], dealer: Dealer, turns: Turns) -> None:
+        self._given = given
+        self._dealer = dealer
+        self._turns = turns
+        self._num_empty = 0
+
+    def __iter__(self) -> Iterator[Any]:
+        if self._turns.is_over:
+            _note_empty(self)
+            return iter(())
+        return _counted(self._dealer.every(self._given), self._turns)
+
+    def __len__(self) -> int:
+        whole: int = len(self._given) // self._dealer.num_workers  # type: ignore[arg-type]
+        return whole
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.__dict__["_given"], name)
+
+
+def dealt(given: Any, dealer: Dealer, turns: Turns, stream: Stream | None) -> Any:
+    """Give a loader of one worker's part; says what is done with it, where that is not plain."""
+    if not isinstance(given, DataLoader):
+        if dealer.num_workers > 1:
+            turns.say("a loader that is no DataLoader is dealt out batch by batch")
+        return Passed(given, dealer, turns)
+    sampling = _sampling(given, dealer, turns)
+    made = Loader(given, sampling, turns=turns, stream=stream if dealer.num_workers > 1 else None)
+    _check_length(made, given, dealer)
+    return made
+
+
+def _sampling(given: DataLoader[Any], dealer: Dealer, turns: Turns) -> dict[str, Any]:
+    if isinstance(given.dataset, IterableDataset):
+        return _of_iterable(given, dealer, turns)
+    sampler: Any = given.sampler if given.batch_size is not None else given.batch_sampler
+    if _is_sharded(given):
+        turns.say("the script's own sharding of its data is left as it is")
+        return _as_it_is(given)
+    if given.batch_sampler is None:  # one by one, without batches
+        return {"batch_size": None, "sampler": DealtSampler(given.sampler, 1, dealer)}
+    if type(given.batch_sampler) is not BatchSampler:
+        return {"batch_sampler": DealtBatches(given.batch_sampler, dealer)}
+    batch = given.batch_sampler.batch_size
+    _say_dropped(given, sampler or given.batch_sampler.sampler, batch, dealer, turns)
+    own = given.batch_sampler.sampler
+    return {"batch_size": batch, "sampler": DealtSampler(own, batch, dealer), "drop_last": True}
+
+
+def _as_it_is(given: DataLoader[Any]) -> dict[str, Any]:
+    if given.batch_size is None:
+        return {"batch_sampler": given.batch_sampler}
+    return {
+        "batch_size": given.batch_size,
+        "sampler": given.sampler,
+        "drop_last": given.drop_last,
+    }
+
+
+def _of_iterable(given: DataLoader[Any], dealer: Dealer, turns: Turns) -> dict[str, Any]:
+    if dealer.num_workers > 1:
+        turns.say(
+            "each worker reads all of an iterable dataset and keeps its part; a dataset that "
+            "reads only a part can tell which by paceline.rank() and paceline.num_workers()"
+        )
+    if _is_sharded(given):
+        return {"batch_size": given.batch_size, "drop_last": given.drop_last}
+    items: Any = given.dataset
+    dataset = DealtItems(items, given.batch_size or 1, dealer)
+    return {"dataset": dataset, "batch_size": given.batch_size}
+
+
+def _is_sharded(given: DataLoader[Any]) -> bool:
+    """Whether the script deals its data out itself: it knows ranks and how many there are."""
+    parts = (given.sampler, given.batch_sampler, given.dataset)
+    return any(
+        isinstance(each, DistributedSampler)
+        or (
+            hasattr(each, "rank") and (hasattr(each, "num_replicas") or hasattr(each, "world_size"))
+        )
+        for each in parts
+    )
+
+
+def _say_dropped(
+    given: DataLoader[Any], sampler: Any, batch: int, dealer: Dealer, turns: Turns
+) -> None:
+    try:
+        rest = len(sampler) % (batch * dealer.num_workers)
+    except TypeError:
+        return
+    if rest and not (given.drop_last and dealer.num_workers == 1):
+        turns.say(f"the last {rest} rows of an epoch, fewer than a batch of all, are left out")
+
+
+def _check_length(made: DataLoader[Any], given: DataLoader[Any], dealer: Dealer) -> None:
+    try:
+        num_batches = len(made)
+    except TypeError:
+        return
+    if num_batches:
+        return
+    rows: Sequence[Any] = given.dataset  # type: ignore[assignment]
+    raise LoopError(
+        f"paceline.wrap: a loader has no batch for each of {dealer.num_workers} workers "
+        f"({len(rows)} rows, batches of {given.batch_size})"
+    )
+
+
+def rows_in(batch: object) -> int:
+    """Count the rows of a batch: the length of the first tensor in it."""
+    if isinstance(batch, Tensor):
+        return len(batch) if batch.dim() else 1
+    if isinstance(batch, dict):
+        batch = [*batch.values()]
+    if isinstance(batch, Sequence) and not isinstance(batch, str) and batch:
+        return rows_in(batch[0])
+    return 1

@@ -1,0 +1,75 @@
+"""What a script gave to `paceline.wrap`, sorted by kind, and whether it stays what it was."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, final
+
+from torch import nn
+from torch.optim import Optimizer
+
+from paceline.errors import LoopError
+
+
+@final
+@dataclass(frozen=True)
+class Objects:
+    """Modules, optimizers and loaders, in the order in which they were given."""
+
+    given: tuple[Any, ...]
+    modules: tuple[nn.Module, ...]
+    optimizers: tuple[Optimizer, ...]
+    loaders: tuple[Any, ...]
+
+    @staticmethod
+    def sorted(given: tuple[Any, ...]) -> Objects:
+        """Sort them; raises `LoopError` where one is of no use."""
+        modules = tuple(each for each in given if isinstance(each, nn.Module))
+        optimizers = tuple(each for each in given if isinstance(each, Optimizer))
+        loaders = tuple(each for each in given if not isinstance(each, nn.Module | Optimizer))
+        for each in loaders:
+            if not isinstance(each, Iterable):
+                kind = type(each).__name__
+                raise LoopError(
+                    f"paceline.wrap was given a {kind}; it takes modules, optimizers and loaders "
+                    "(a scheduler stays as it is)"
+                )
+        if not optimizers:
+            raise LoopError("paceline.wrap was given no optimizer: without one there are no steps")
+        return Objects(given, modules, optimizers, loaders)
+
+    def with_loaders(self, made: Callable[[Any], Any]) -> tuple[Any, ...]:
+        """Give everything back in its order, with new loaders."""
+        known = (nn.Module, Optimizer)
+        return tuple(each if isinstance(each, known) else made(each) for each in self.given)
+
+
+@final
+class Unchanged:
+    """Sees whether models and optimizers still have the parameters that they were wrapped with."""
+
+    def __init__(self, objects: Objects) -> None:
+        self._objects = objects
+        self._parameters = self._listed()
+        self._pointers = [each.data_ptr() for each in self._parameters]
+
+    def check(self) -> None:
+        """Raises `LoopError` where a model or an optimizer was changed after `wrap`."""
+        now = self._listed()
+        same = len(now) == len(self._parameters) and all(
+            one is other for one, other in zip(now, self._parameters, strict=True)
+        )
+        if not same or [each.data_ptr() for each in now] != self._pointers:
+            what = "has other parameters" if not same else "was moved or converted"
+            raise LoopError(
+                f"a model or an optimizer {what} after paceline.wrap: make and convert models, and "
+                "add parameter groups, before it"
+            )
+
+    def _listed(self) -> list[nn.Parameter]:
+        found = [each for module in self._objects.modules for each in module.parameters()]
+        for optimizer in self._objects.optimizers:
+            for group in optimizer.param_groups:
+                found += group["params"]
+        return found

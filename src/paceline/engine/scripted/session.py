@@ -1,0 +1,242 @@
+"""A script's own loop as the steps of a worker: found by its loaders, `backward` and `step`.
+
+Nothing here may cost more than a few microseconds per step.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Callable, Iterator, Mapping
+from time import perf_counter_ns
+from typing import Any, final
+
+import torch
+from torch import Tensor
+from torch.optim import Optimizer
+
+from paceline.engine.limits import NEVER
+from paceline.engine.scripted.exchanges import Exchange
+from paceline.engine.scripted.loaders import rows_in
+from paceline.engine.scripted.objects import Objects, Unchanged
+from paceline.engine.scripted.recording import ScriptRecords
+from paceline.errors import LoopError, ScriptFailed
+from paceline.scripting.current import ScriptOver
+from paceline.spec import RunSpec
+
+
+@final
+class ScriptSession:
+    """The steps of one worker's script. Used by the script's main thread."""
+
+    def __init__(
+        self,
+        spec: RunSpec,
+        objects: Objects,
+        exchange: Exchange,
+        records: ScriptRecords,
+        *,
+        say: Callable[[str], None],
+    ) -> None:
+        self.num_steps = 0
+        self.num_samples = 0
+        self.last = not exchange.member.starts
+        self.say = say
+        self._exchange = exchange
+        self._records = records
+        self._spec = spec
+        self._way = spec.strategy.scripts
+        self._num_optimizers = len(objects.optimizers)
+        self._has_loader = bool(objects.loaders)
+        self._numbers = {id(each): number for number, each in enumerate(objects.optimizers)}
+        self._most_steps = spec.worker_steps or NEVER
+        if spec.steps is not None and spec.strategy.in_step:
+            self._most_steps = spec.steps
+        self._most_samples = (spec.samples or math.inf) / spec.num_workers
+        self._seconds = spec.seconds or math.inf
+        self._rows: int | None = None
+        self._pending_samples = 0
+        self._has_gradients = False
+        self._syncs = True
+        self._unchanged = Unchanged(objects)
+        self._kept: list[tuple[Any, Tensor | None]] = []
+        self._undo: list[Callable[[], None]] = []
+        self._objects = objects
+
+    def begin(self) -> None:
+        """Watch the script's objects from now on."""
+        for each in self._objects.optimizers:
+            before = each.register_step_pre_hook(self._before_step)
+            after = each.register_step_post_hook(self._after_step)
+            self._undo += [before.remove, after.remove]
+        self._watch_backward()
+        self._records.begin()
+
+    def _watch_backward(self) -> None:
+        """See every `backward` return; gradients that are averaged are so by then."""
+        original, averages = torch.autograd.backward, self._way == "averaged"
+        depth = 0
+
+        def backward(*arguments: Any, **options: Any) -> None:
+            nonlocal depth
+            depth += 1
+            try:
+                original(*arguments, **options)
+            finally:
+                depth -= 1
+            if not depth:  # not where one is inside of another, as checkpointing has it
+                self._has_gradients = True
+                if averages and self._syncs:
+                    self._average()
+
+        torch.autograd.backward = backward
+        self._undo.append(lambda: setattr(torch.autograd, "backward", original))
+
+    def _average(self) -> None:
+        with self._records.exchanging:
+            must_stop = self._exchange.after_backward(last=self._wants_last())
+        self.last = self.last or must_stop
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        before, self._syncs = self._syncs, False
+        try:
+            yield
+        finally:
+            self._syncs = before
+
+    @property
+    def is_over(self) -> bool:
+        return self.last
+
+    def load(self, batches: Iterator[Any]) -> Any:
+        began_ns = perf_counter_ns()
+        batch = next(batches)
+        self._records.load_ns += perf_counter_ns() - began_ns
+        if self._rows is None:
+            self._rows = rows_in(batch)
+        self._pending_samples += self._rows
+        return batch
+
+    def _before_step(self, optimizer: Optimizer, arguments: Any, options: Any) -> Any:
+        if self._exchange.is_deserted or (self.last and self._way == "served"):
+            self._hide(optimizer)  # nothing is learnt any more
+            return None
+        if self._way != "served":
+            closure = arguments[1:] or options
+            if not (self._has_gradients or closure):
+                raise self._no_backward(optimizer)
+            return None
+        replaced = self._with_closure(arguments, options)
+        if not any(each.grad is not None for each in _parameters(optimizer)):
+            raise self._no_backward(optimizer)
+        number = self._numbers[id(optimizer)]
+        with self._records.exchanging:
+            must_stop = self._exchange.before_step(number, last=self._wants_last())
+        self.last = self.last or must_stop
+        self._hide(optimizer)
+        return replaced
+
+    def _with_closure(self, arguments: Any, options: Any) -> Any:
+        """Have a closure compute before gradients are pushed; torch would call it after."""
+        closure = options.get("closure", arguments[1] if len(arguments) > 1 else None)
+        if closure is None:
+            return None
+        with torch.enable_grad():
+            loss = closure()
+        return arguments[:1], {**options, "closure": lambda: loss}
+
+    def _hide(self, optimizer: Optimizer) -> None:
+        """Keep gradients from an optimizer that is not to step here: it skips what has none."""
+        for each in _parameters(optimizer):
+            self._kept.append((each, each.grad))
+            each.grad = None
+
+    def _after_step(self, optimizer: Optimizer, arguments: Any, options: Any) -> None:
+        del arguments, options
+        for parameter, gradient in self._kept:
+            parameter.grad = gradient
+        self._kept.clear()
+        number = self._numbers[id(optimizer)]
+        if not number and not self._exchange.is_deserted:
+            self._count()
+        if self.last and not self._has_loader and number == self._num_optimizers - 1:
+            raise ScriptOver
+
+    def _count(self) -> None:
+        """The first optimizer has stepped: that is a step."""
+        self.num_steps += 1
+        self.num_samples += self._pending_samples
+        self._pending_samples = 0
+        self._has_gradients = False
+        member = self._exchange.member
+        if self._way == "alone":
+            self.last = self._exchange.after_step(last=self._wants_last(done=True)) or self.last
+        elif self._way == "averaged":
+            member.global_steps = self.num_steps
+        if self._records.stepped(self.num_samples):
+            self._unchanged.check()
+
+    def _wants_last(self, *, done: bool = False) -> bool:
+        """Whether this worker wishes the step under way, or the one just done, to be its last."""
+        steps = self.num_steps + (not done)
+        samples = self.num_samples + self._pending_samples
+        return (
+            steps >= self._most_steps
+            or samples >= self._most_samples
+            or self._records.stop_wanted
+            or (self._seconds is not math.inf and self._records.now_s() >= self._seconds)
+        )
+
+    def stop(self) -> None:
+        """Have the loaders end."""
+        self.last = True
+
+    def pause(self) -> None:
+        """Something else than training may follow, as at the end of an epoch."""
+        self._records.flush(self.num_samples)
+
+    def log_loss(self, value: float) -> None:
+        self._records.note_loss(value)
+
+    def end(self) -> None:
+        """The script has ended: say so to the others, and look whether it did anything."""
+        self.let_go()
+        if not self.num_steps:
+            raise ScriptFailed(
+                "the script ended without a step: optimizer.step() of the optimizer given to "
+                "paceline.wrap was never called"
+            )
+        self.pause()
+        self._exchange.close()
+        if self._way == "averaged":
+            self._exchange.member.global_steps = self.num_steps
+
+    def let_go(self) -> None:
+        """Leave the script's objects, and torch, as they were."""
+        while self._undo:
+            self._undo.pop()()
+
+    @property
+    def note(self) -> str | None:
+        """What the user should know of how it ended."""
+        if not self._exchange.is_deserted:
+            return None
+        return (
+            f"it ended after {self.num_steps} steps, since {self._exchange.deserted_by} had no "
+            "more: their scripts had different numbers of batches"
+        )
+
+    def _no_backward(self, optimizer: Optimizer) -> LoopError:
+        return LoopError(
+            f"{type(optimizer).__name__}.step() without a backward() since the last step: there "
+            "is no gradient to step with"
+        )
+
+    @property
+    def counted(self) -> Mapping[str, Any]:
+        return {"worker_steps": self.num_steps, "samples": self.num_samples}
+
+
+def _parameters(optimizer: Optimizer) -> Iterator[Any]:
+    return (each for group in optimizer.param_groups for each in group["params"])

@@ -1,0 +1,368 @@
+"""A worker, or a server, whose model, data and loop are a user's script.
+
+It takes its place where the script calls `paceline.wrap`: until then the run knows nothing of what
+is trained. Servers run the script up to there, and so hold the same optimizers.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from functools import partial
+from time import perf_counter_ns
+from typing import Any, Final, final
+
+import torch
+
+from paceline.clusters.base import Berth
+from paceline.comm import words
+from paceline.comm.base import Finished
+from paceline.compute.base import Compute
+from paceline.engine.row_writer import RowWriter
+from paceline.engine.scripted.exchanges import Alone, Averaged, Exchange, Served
+from paceline.engine.scripted.loaders import Dealer, Stream, dealt
+from paceline.engine.scripted.objects import Objects
+from paceline.engine.scripted.recording import ScriptRecords
+from paceline.engine.scripted.running import run_script
+from paceline.engine.scripted.session import ScriptSession
+from paceline.engine.scripted.sync import take_first, values_of
+from paceline.errors import LoopError, ScriptFailed
+from paceline.measure.clock import Clock
+from paceline.measure.process_usage import peak_bytes
+from paceline.measure.recorder import Recorder
+from paceline.measure.thread_usage import ThreadUsage
+from paceline.outcome.accounts import ServerAccount, WorkerAccount, account_of
+from paceline.scripting.current import ScriptOver, ScriptRun
+from paceline.spec import RunSpec
+from paceline.strategies.base import Place
+from paceline.strategies.parameter_server import cuts
+from paceline.training.carried import trained_by
+from paceline.training.finite import Refusals
+from paceline.training.sliced import check_elementwise
+
+# How long a worker that lost another waits for the driver to name it.
+_PATIENCE_S: Final = 4.0
+
+
+def work(berth: Berth, spec: RunSpec) -> None:
+    """Be a worker whose loop is a script."""
+    worker = ScriptWorker(berth, spec)
+    try:
+        run_script(spec, worker)
+        worker.end()
+    finally:
+        worker.close()
+
+
+def serve(berth: Berth, spec: RunSpec) -> None:
+    """Be a server of a script's parameters."""
+    run_script(spec, ScriptServer(berth, spec))
+
+
+def _exchange_of(spec: RunSpec, objects: Objects) -> Exchange:
+    way = spec.strategy.scripts
+    if way == "alone":
+        return Alone()
+    trained = trained_by(objects.modules, objects.optimizers, all_of_modules=way == "averaged")
+    if way == "averaged":
+        return Averaged(
+            trained, through_autograd=spec.strategy.needs_autograd, backward=torch.autograd.backward
+        )
+    check_elementwise(objects.optimizers, spec.strategy.name)
+    strategy: Any = spec.strategy
+    per_chunk = strategy.chunk_bytes // trained.dtype.itemsize
+    return Served(trained, partial(_cuts, strategy.num_servers, per_chunk))
+
+
+def _cuts(num_servers: int, per_chunk: int, num_values: int) -> list[tuple[int, int]]:
+    """Say where servers and their chunks will cut a vector."""
+    dealt_out = cuts.dealt(num_values, num_servers, per_chunk)
+    return sorted((chunk.start, chunk.stop) for chunks in dealt_out for chunk in chunks)
+
+
+def _place(berth: Berth, spec: RunSpec, objects: Objects, exchange: Exchange) -> Place:
+    steps = None if spec.steps is None else spec.steps * len(objects.optimizers)
+    return Place(
+        name=berth.seat.name,
+        roster=berth.line.roster(),
+        replica=exchange.replica,
+        optimizer=exchange.optimizer,
+        learns=spec.strategy.scripts == "served",
+        refusals=Refusals(spec.most_refused),
+        most_steps=steps,
+        own_node=berth.host,
+        open_channel=berth.open_channel,
+        address=berth.ticket.address,
+    )
+
+
+def _take_first(place: Place, objects: Objects, stream: torch.Tensor) -> None:
+    """Continue with worker 0's parameters and buffers, and with its samplers' random numbers."""
+    if place.num_workers + place.num_servers > 1:
+        values = values_of(objects.modules, [stream])
+        take_first(place.channel, place.roster, place.name, values)
+
+
+@final
+class ScriptServer(ScriptRun):
+    """A server: the script's part is to make models and optimizers."""
+
+    is_main = False
+
+    def __init__(self, berth: Berth, spec: RunSpec) -> None:
+        self._berth = berth
+        self._spec = spec
+        self.rank = berth.seat.index
+        self.num_workers = spec.num_workers
+
+    def wrap(self, objects: tuple[Any, ...]) -> tuple[Any, ...]:
+        berth, spec = self._berth, self._spec
+        found = Objects.sorted(objects)
+        exchange = _exchange_of(spec, found)
+        place = _place(berth, spec, found, exchange)
+        _take_first(place, found, torch.get_rng_state())
+        assert isinstance(exchange, Served)
+        exchange.copy_in(exchange.replica.parameters)
+        berth.line.send(words.Joined())
+        usage = ThreadUsage(is_alone=True)
+        counted: Mapping[str, Any] = {}
+        try:
+            counted = spec.strategy.serve(place)
+        except Finished:
+            pass
+        finally:
+            place.close()
+        told = {**usage.table(), **counted, **place.counted()}
+        berth.line.send(words.Served(account_of(ServerAccount, told)))
+        raise ScriptOver
+
+    def log(self, metrics: Mapping[str, Any]) -> None:
+        del metrics
+
+    def evaluating(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+    def no_sync(self) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext()
+
+
+@final
+class _Scripted(Compute):
+    """A script computes by itself: there is nothing to ask for."""
+
+    def gradients(self, batch: Any) -> float:
+        del batch
+        raise AssertionError("a script computes its gradients by itself")
+
+    def accumulate(self, batch: Any) -> float:
+        del batch
+        raise AssertionError("a script computes its gradients by itself")
+
+
+@final
+class ScriptWorker(ScriptRun):
+    """One worker of a run, as its script sees it."""
+
+    def __init__(self, berth: Berth, spec: RunSpec) -> None:
+        self._berth = berth
+        self._spec = spec
+        self._line = berth.line
+        self.rank = berth.seat.index
+        self.is_main = self.rank == 0
+        self.num_workers = spec.num_workers
+        self._session: ScriptSession | None = None
+        self._found: dict[str, float] | None = None
+        self._said: set[str] = set()
+        self._evaluated_at = -1
+
+    def wrap(self, objects: tuple[Any, ...]) -> tuple[Any, ...]:
+        if self._session is not None:
+            raise LoopError("paceline.wrap was called twice: give it everything at once")
+        self._objects = found = Objects.sorted(objects)
+        self._exchange = _exchange_of(self._spec, found)
+        self._place = place = _place(self._berth, self._spec, found, self._exchange)
+        stream = torch.get_rng_state()
+        _take_first(place, found, stream)
+        self._exchange.join(place, self._spec.strategy.join)
+        self._records = ScriptRecords(self._spec, self._row_writer())
+        self._session = session = ScriptSession(
+            self._spec, found, self._exchange, self._records, say=self.say
+        )
+        dealer = Dealer(self.rank, self.num_workers)
+        shared = Stream(stream)
+        given = found.with_loaders(lambda each: dealt(each, dealer, session, shared))
+        if self.rank:  # workers start alike, but what they draw while training must differ
+            torch.manual_seed(torch.initial_seed() + self.rank)
+        self._start()
+        session.begin()
+        return given
+
+    def _row_writer(self) -> RowWriter:
+        self._recorder = Recorder(
+            self._berth.sink,
+            keeps_rows=self._spec.record.steps,
+            keeps_losses=self._spec.record.loss == "all",
+        )
+        self._clock = Clock(1.0, self._line.clock)
+        return RowWriter(
+            self._recorder,
+            clock=self._clock,
+            line=self._line,
+            sink=self._berth.sink,
+            member=self._exchange.member,
+            compute=_Scripted(),
+            profile=None,
+        )
+
+    def _start(self) -> None:
+        """Say that all is ready here, and wait for the others."""
+        modules = self._objects.modules
+        has_buffers = any(True for module in modules for _ in module.buffers())
+        batches = (getattr(each, "batch_size", None) for each in self._objects.loaders)
+        batch = next((each for each in batches if isinstance(each, int)), None)
+        self._line.send(words.Joined(data="the script's own", has_buffers=has_buffers, batch=batch))
+        start = self._line.wait(words.Start)
+        self._place.start_counting()
+        self._clock.start(start.start_s)
+        self._usage = ThreadUsage(is_alone=not self._spec.cluster.shares_process)
+
+    def say(self, note: str) -> None:
+        """Print something once, in this seat's log; worker 0's is shown."""
+        if note not in self._said:
+            self._said.add(note)
+            print(f"paceline: {note}")  # noqa: T201 - this is the seat's own log
+
+    def log(self, metrics: Mapping[str, Any]) -> None:
+        values = {name: _number(name, value) for name, value in metrics.items()}
+        if self._found is not None:
+            self._found.update(values)
+            return
+        session = self._session
+        if session is None:
+            raise LoopError("paceline.log was called before paceline.wrap")
+        if "loss" in values:
+            session.log_loss(values.pop("loss"))
+        if values and self.is_main:
+            self._line.send(words.Logged(metrics=values, progress=self._progress()))
+
+    def _progress(self) -> int:
+        shared = self._exchange.member.global_steps
+        assert self._session is not None
+        return self._session.num_steps if shared is None else shared
+
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        session = self._session
+        with contextlib.nullcontext() if session is None else session.no_sync():
+            yield
+
+    @contextlib.contextmanager
+    def evaluating(self) -> Iterator[None]:
+        session = self._session
+        if session is None or self._found is not None:
+            yield
+            return
+        if session.last and session.num_steps == self._evaluated_at:
+            self._found = {}  # nothing was learnt since: the script only comes to its end
+            yield
+            self._found = None
+            return
+        self._evaluated_at = session.num_steps
+        session.pause()
+        began_ns = perf_counter_ns()
+        self._line.send(words.Paused(self._progress()))
+        self._found = {}
+        with self._usage.left_out():
+            resumed = self._attend(words.Resume, words.Evaluate)
+            with session.no_sync():
+                yield
+            if isinstance(resumed, words.Evaluate):
+                self._line.send(words.Evaluated(self._found))
+                resumed = self._attend(words.Resume)
+        self._found = None
+        assert isinstance(resumed, words.Resume)
+        self._clock.leave_out(resumed.paused_s)
+        self._records.leave_out(perf_counter_ns() - began_ns)
+        if resumed.stop:
+            session.stop()
+
+    def _attend(self, *until: type[words.Word]) -> words.Word:
+        """Settle and save whenever asked, until one of these words comes."""
+        while True:
+            word = self._line.wait(words.Settle, words.Save, *until)
+            if isinstance(word, until):
+                return word
+            if isinstance(word, words.Settle):
+                self._exchange.member.is_looked_at = word.is_looked_at
+                self._exchange.settle()
+                self._line.send(words.Settled())
+            else:
+                self._save()
+                self._line.send(words.Saved())
+
+    def _save(self) -> None:
+        """Keep the final parameters of all models."""
+        from safetensors.torch import save_file
+
+        modules = self._objects.modules
+        names = [""] if len(modules) == 1 else [f"{number}." for number in range(len(modules))]
+        values = {
+            f"{prefix}{key}": value.detach().clone().contiguous()
+            for prefix, module in zip(names, modules, strict=True)
+            for key, value in module.state_dict().items()
+            if isinstance(value, torch.Tensor)
+        }
+        self._berth.sink.put("model", lambda path: save_file(values, path))
+
+    def lost_peer(self, error: Exception) -> Exception | None:
+        member = None if self._session is None else self._exchange.member
+        if member is None or not member.is_lost_peer(error):
+            return None
+        if member.lost_peer() is None:  # the driver may know which seat is gone
+            self._line.await_abort(_PATIENCE_S)
+        return member.lost_peer() or error
+
+    def end(self) -> None:
+        """The script has ended: tell the others and the driver, and be there until all have."""
+        if self._session is None:
+            raise ScriptFailed(
+                "the script ended without calling paceline.wrap(model, optimizer, loader)"
+            )
+        self._session.end()
+        self._line.send(words.Trained(account_of(WorkerAccount, self._totals())))
+        self._attend(words.Finish)
+
+    def _totals(self) -> dict[str, Any]:
+        session, member = self._session, self._exchange.member
+        assert session is not None
+        sizes = {id(e): e.nbytes for m in self._objects.modules for e in m.parameters()}
+        return {
+            "train_s": self._records.trained_s,
+            **session.counted,
+            "global_steps": member.global_steps,
+            "note": session.note,
+            "told_losses": self._recorder.has_losses,
+            "final_loss": self._recorder.final_loss(),
+            "model_bytes": sum(sizes.values()),
+            "parameter_bytes": sum(sizes.values()),
+            "memory_peak_bytes": peak_bytes(),
+            "odd_losses": self._recorder.num_odd,
+            **self._usage.table(),
+            **member.counted(),
+            **self._place.refusals.table(),
+            **self._place.counted(),
+        }
+
+    def close(self) -> None:
+        """Let go of what was opened."""
+        if self._session is not None:
+            self._session.let_go()
+            self._exchange.member.close()
+
+
+def _number(name: str, value: Any) -> float:
+    try:
+        return float(value.detach() if isinstance(value, torch.Tensor) else value)
+    except (TypeError, ValueError):
+        kind = type(value).__name__
+        raise LoopError(f"paceline.log({name}=…) takes a number, not a {kind}") from None

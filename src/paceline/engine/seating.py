@@ -1,0 +1,107 @@
+"""A seat's place in the strategy: the model it starts with, and whom it shares what with."""
+
+from __future__ import annotations
+
+import threading
+import tomllib
+from collections.abc import Callable
+from functools import partial
+from typing import Final
+
+import torch
+
+from paceline.clusters.base import Berth
+from paceline.comm.roster import Roster
+from paceline.comm.seat_line import SeatLine
+from paceline.comm.ticket import Ticket
+from paceline.comm.words import Lost
+from paceline.compute.replay import ReplayedUpdate
+from paceline.engine.fingerprint import state_sums
+from paceline.errors import Aborted, PeerLost
+from paceline.measure.profile import Profile
+from paceline.spec import RunSpec
+from paceline.strategies.base import Place
+from paceline.training.answers import model_of
+from paceline.training.finite import Refusals
+from paceline.training.optim import Optimizer
+from paceline.training.replica import Replica
+from paceline.training.state import Stateful
+from paceline.workloads.anatomy import undrawn_model
+
+# torch's random numbers are one for all threads, so inline seats make their models in turn.
+BUILDING: Final = threading.Lock()
+# How long the driver may take to settle reports that contradict each other, on a busy machine.
+_DECIDING_S: Final = 15.0
+
+
+def spec_of(ticket: Ticket) -> RunSpec:
+    """Read what the ticket says is to be done."""
+    assert ticket.orders.spec is not None, "these orders have no spec"
+    return RunSpec.from_table(tomllib.loads(ticket.orders.spec))
+
+
+def profile_of(berth: Berth, spec: RunSpec, count: int) -> Profile | None:
+    """Look closely at worker 0 and at servers, where that was asked for."""
+    another_worker = berth.seat.role == "worker" and berth.seat.index != 0
+    # A process can have one profile at a time.
+    beside_worker = berth.seat.role == "server" and spec.cluster.shares_process
+    if not spec.record.profile or another_worker or beside_worker:
+        return None
+    return Profile(berth.sink, count=count)
+
+
+def take_place(
+    berth: Berth,
+    spec: RunSpec,
+    profile: Profile | None = None,
+    opened: Callable[[Stateful], None] = lambda _: None,
+) -> Place:
+    """Make the model, the same in every process, and take the seat in the strategy."""
+    torch.manual_seed(spec.seed)
+    assert spec.optimizer is not None
+    optimizer: Optimizer = spec.optimizer.for_workers(spec.num_workers)
+    if spec.is_replayed and berth.seat.role == "worker":
+        optimizer = ReplayedUpdate(update_s=spec.dilation * spec.rates().update_s)
+    replica = _replica(spec)
+    return Place(
+        name=berth.seat.name,
+        roster=berth.line.roster(),
+        replica=replica,
+        optimizer=optimizer,
+        learns=not spec.is_replayed,
+        state_sums={} if spec.is_replayed else state_sums(replica.model),
+        refusals=Refusals(spec.most_refused),
+        most_steps=spec.steps,
+        own_node=berth.host,
+        open_channel=berth.open_channel,
+        address=berth.ticket.address,
+        profiled=iter if profile is None else profile.over,
+        opened=opened,
+        is_late=berth.ticket.incarnation > 0,
+        survives=spec.when_lost != "abort",
+        may_start_again=spec.may_start_again,
+        most_workers=spec.num_workers,
+        say_lost=lambda lost: berth.line.send(Lost(lost.seat, lost.reason)),
+        newest_roster=lambda: berth.line.newest_roster,
+        next_roster=partial(_next_roster, berth.line, 2 * spec.detect_s + _DECIDING_S),
+    )
+
+
+def _next_roster(line: SeatLine, timeout_s: float, epoch: int, lost: PeerLost | None) -> Roster:
+    """Wait until the driver says who is there now."""
+    if lost is not None:
+        line.send(Lost(lost.seat, lost.reason))
+    roster = line.await_roster(epoch, timeout_s)
+    if roster is None:
+        raise lost or Aborted(f"no roster came after that of epoch {epoch}, in {timeout_s:g} s")
+    return roster
+
+
+def _replica(spec: RunSpec) -> Replica:
+    dtype, whole_table = getattr(torch, spec.dtype), not spec.strategy.moves_rows
+    if not spec.is_replayed:
+        return Replica(model_of(spec.workload), dtype, whole_table=whole_table)
+    # Nothing is learnt from them, and drawing the values of a large model takes seconds.
+    replica = Replica(undrawn_model(spec.workload), dtype, whole_table=whole_table)
+    replica.parameters.zero_()
+    return replica

@@ -1,0 +1,1 @@
+"""Tables, figures and pages as values, and how they are drawn."""

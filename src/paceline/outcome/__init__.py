@@ -1,0 +1,1 @@
+"""What is known of a run when it is over: results, and how they are made."""

@@ -1,0 +1,103 @@
+"""The recommendation: one sentence with its margin, a tie called a tie, and what is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+from paceline.planning.plan import Plan, PlanRow
+
+TIE: Final = 0.03
+"""Two that are no further apart than this are alike: predictions are not better than that."""
+# A further machine is worth its rent if it brings at least this part of a machine.
+_LEAST_WORTH: Final = 0.5
+_LIMITS: Final = {
+    "compute": "computing",
+    "link": "the link",
+    "server": "the server's processor",
+    "stragglers": "waiting for the slowest worker",
+    "latency": "latency",
+}
+
+
+def recommended(plan: Plan) -> PlanRow:
+    """Choose: the quickest that gives one worker's result, on as many machines as are worth it.
+
+    With a price and a number of rows: on as many as cost no more than a tenth above the cheapest.
+    """
+    best = [_best_in_step(plan, count) for count in sorted({*plan.scenario.machines})]
+    priced = [row.cost for row in best if row.cost is not None]
+    if priced and len(priced) == len(best):
+        limit = 1.1 * min(priced)
+        return max(
+            (row for row in best if row.cost is not None and row.cost <= limit),
+            key=lambda row: row.samples_per_s,
+        )
+    chosen = best[0]
+    for row in best[1:]:
+        more = (row.samples_per_s - chosen.samples_per_s) / chosen.samples_per_s
+        if more >= _LEAST_WORTH * (row.machines - chosen.machines) / chosen.machines:
+            chosen = row
+    return chosen
+
+
+def _best_in_step(plan: Plan, machines: int) -> PlanRow:
+    rows = plan.at(machines)
+    return next((row for row in rows if row.in_step), rows[0])
+
+
+def sentences(plan: Plan) -> Iterator[str]:
+    """Say what to do, why not more, and what is not known."""
+    chosen = recommended(plan)
+    yield _recommendation(plan, chosen)
+    more = [count for count in sorted({*plan.scenario.machines}) if count > chosen.machines]
+    if more:
+        yield _why_not_more(chosen, _best_in_step(plan, more[0]))
+    yield from _what_stale_ones_bring(plan, chosen)
+
+
+def _recommendation(plan: Plan, chosen: PlanRow) -> str:
+    machines = "1 machine" if chosen.machines == 1 else f"{chosen.machines} machines"
+    start = (
+        f"Use {chosen.label} on {machines}: {chosen.samples_per_s:,.4g} rows/s, "
+        f"{chosen.speed_up:.3g} times one machine, limited by {limit_text(chosen)}"
+    )
+    others = [row for row in plan.at(chosen.machines) if row.in_step and row is not chosen]
+    if not others:
+        return f"{start}."
+    ahead = chosen.samples_per_s / others[0].samples_per_s - 1
+    alike = [row.label for row in others if chosen.samples_per_s / row.samples_per_s - 1 <= TIE]
+    if alike:
+        return f"{start}; a tie with {', '.join(alike)} (within {100 * TIE:.0f} %)."
+    return f"{start}; {100 * ahead:.0f} % above the next, {others[0].label}."
+
+
+def limit_text(row: PlanRow) -> str:
+    """Name what a step waits for."""
+    if row.limit == "link" and row.limit_where != "links":
+        return f"the {row.limit_where}"
+    if row.limit == "link":
+        return "the links"
+    if row.limit == "server":
+        return f"the processor of {row.limit_where}"
+    return _LIMITS[row.limit]
+
+
+def _why_not_more(chosen: PlanRow, more: PlanRow) -> str:
+    brings = more.samples_per_s / chosen.samples_per_s
+    return (
+        f"{more.machines} machines would bring {brings:.2f} times that with {more.label}, "
+        f"limited by {limit_text(more)}."
+    )
+
+
+def _what_stale_ones_bring(plan: Plan, chosen: PlanRow) -> Iterator[str]:
+    stale = [row for row in plan.at(chosen.machines) if not row.in_step]
+    if not stale:
+        return
+    gain = stale[0].samples_per_s / chosen.samples_per_s - 1
+    quicker = f" {stale[0].label} would make {100 * gain:.0f} % more rows/s." if gain > TIE else ""
+    yield (
+        "Not known: what stale gradients do to accuracy. Asynchronous strategies are compared by "
+        f"rows/s only and never recommended.{quicker}"
+    )

@@ -1,0 +1,195 @@
+"""Predictions held against emulated runs: the run that a prediction is of, and what came of it.
+
+Compute is replayed and time slowed as far as it takes for this host to carry the traffic, so that
+what is measured is the strategy and the links, not this host. Its own processor then costs as many
+times less as time is slowed, and so it does in the prediction.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final, final
+
+from paceline.arithmetic.exchange import AllReduce, Servers
+from paceline.arithmetic.forecast import Situation, forecast
+from paceline.arithmetic.network import Network
+from paceline.clusters.emulated.bursts import Bursts
+from paceline.errors import Problem, SpecError
+from paceline.spec import RunSpec
+
+if TYPE_CHECKING:
+    from paceline.arithmetic.costs import Costs
+    from paceline.arithmetic.step import ComputeStep
+    from paceline.outcome.results import Result
+    from paceline.planning.asking import Asked
+    from paceline.planning.candidates import Candidate
+    from paceline.planning.scenario import Scenario
+    from paceline.store.stored import StoredRun
+
+# How much real traffic this host is asked to carry, all links together and on one connection.
+BUDGET_BITS_PER_S: Final = 2e9
+_ONE_CONNECTION_BITS_PER_S: Final = 0.7e9
+_QUIET: Final = {"tensorboard": False, "model": False, "monitor": False, "interval_s": 1e-6}
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Verified:
+    """A prediction, and what an emulated run made."""
+
+    label: str
+    machines: int
+    predicted_per_s: float
+    measured_per_s: float
+    """Rows per second."""
+    dilation: float
+    host_limited: bool
+
+    @property
+    def error(self) -> float:
+        """By which part of what was measured the prediction is off."""
+        return self.predicted_per_s / self.measured_per_s - 1
+
+    @property
+    def sentence(self) -> str:
+        limited = "; this host could not keep up, so it says little" if self.host_limited else ""
+        return (
+            f"{self.label} on {self.machines} emulated nodes: {self.measured_per_s:,.4g} rows/s "
+            f"measured, {self.predicted_per_s:,.4g} predicted ({100 * self.error:+.1f} %; dilated "
+            f"{self.dilation:g}x{limited})"
+        )
+
+
+def verification_problems(asked_for: Asked) -> None:
+    """Say why nothing can be verified here, before anything is run."""
+    problems = []
+    if asked_for.spec is None:
+        reason = "a model given by figures or by a run has no workload that could be emulated"
+        problems.append(Problem("--verify", True, reason))
+    if asked_for.scenario.uplink is not None:
+        problems.append(
+            Problem("--verify", True, "emulated nodes have no racks: leave --uplink out")
+        )
+    if asked_for.scenario.slower:
+        reason = "replayed nodes compute alike: leave `slower` out"
+        problems.append(Problem("--verify", True, reason))
+    if problems:
+        raise SpecError(problems)
+
+
+def dilation_for(candidate: Candidate, link_bits_per_s: float, budget: float) -> float:
+    """Say how much slower time must go for this host to carry the traffic."""
+    full, connections = _full_links(candidate)
+    if not full:
+        return 1.0
+    return max(
+        1.0,
+        full * link_bits_per_s / budget,
+        link_bits_per_s / connections / _ONE_CONNECTION_BITS_PER_S,
+    )
+
+
+def _full_links(candidate: Candidate) -> tuple[int, int]:
+    """How many links are full at once, and by how many connections each."""
+    exchange = candidate.exchange
+    if isinstance(exchange, AllReduce):
+        return (candidate.num_nodes, 1) if candidate.num_nodes > 1 else (0, 1)
+    if isinstance(exchange, Servers) and candidate.num_machines > 1:
+        return exchange.num_servers, max(1, candidate.num_workers - 1)
+    return 0, 1
+
+
+def emulated_spec(
+    spec: RunSpec,
+    candidate: Candidate,
+    scenario: Scenario,
+    *,
+    device: str,
+    dilation: float,
+    worker_steps: int,
+) -> RunSpec:
+    """Describe the run that a prediction is of."""
+    cluster: dict[str, Any] = {"name": "emulated", "link": scenario.link}
+    if candidate.num_workers != candidate.num_nodes:
+        cluster["nodes"] = candidate.num_machines
+    if scenario.links:
+        cluster["links"] = dict(scenario.links)
+    if scenario.latency:
+        cluster["latency_s"] = scenario.latency
+    table = {
+        "workload": spec.workload,
+        "strategy": candidate.strategy,
+        "cluster": cluster,
+        "optimizer": spec.optimizer,
+        "record": _QUIET,
+        "device": device,
+        "dilation": dilation,
+        "num_workers": candidate.num_workers,
+        "batch": spec.batch,
+        "dtype": spec.dtype,
+        "worker_steps": worker_steps,
+    }
+    return RunSpec.from_table(table)
+
+
+def emulated_network(network: Network, num_nodes: int, dilation: float) -> Network:
+    """Add what an emulated link does and a real one does not: a little more after a pause."""
+    rates = [network.link_of(each).bits_per_s / dilation for each in range(num_nodes)]
+    slowest = min(rates)
+    burst_s = Bursts(rates).of(slowest) / (slowest / 8)
+    return dataclasses.replace(network, burst_s=burst_s / dilation)
+
+
+def predicted_steps_per_s(
+    candidate: Candidate,
+    step: ComputeStep,
+    network: Network,
+    costs: Costs,
+    *,
+    dilation: float,
+) -> float:
+    """Predict worker steps per second of an emulated run, in virtual seconds."""
+    situation = Situation(
+        step=step,
+        network=emulated_network(network, candidate.num_machines, dilation),
+        num_workers=candidate.num_workers,
+        num_nodes=candidate.num_nodes,
+        costs=costs.scaled(1 / dilation),
+    )
+    return forecast(candidate.exchange, situation).worker_steps_per_s
+
+
+def as_measured(network: Network, result: Result) -> Network:
+    """Give a network the rates that the run found its links to have before it began.
+
+    Emulated links carry a few per cent less than they are asked to, which is no fault of a plan.
+    """
+    shares = [
+        min(each.link_sent_bits_per_s, each.link_received_bits_per_s) / each.link_bits_per_s
+        for each in result.nodes
+        if each.link_bits_per_s and each.link_sent_bits_per_s and each.link_received_bits_per_s
+    ]
+    share = min(1.0, median(shares)) if shares else 1.0
+    return dataclasses.replace(
+        network,
+        link=network.link.times(share),
+        links={node: link.times(share) for node, link in network.links.items()},
+    )
+
+
+def measured_steps_per_s(run: StoredRun) -> float:
+    """Read what a run made from its rows: each worker's first to its last but one.
+
+    The first step opens connections, the last compares parameters.
+    """
+    total = 0.0
+    for worker in run.result.workers:
+        own = run.steps.filter(seat=worker.name).sort("time_s")[:-1]
+        if len(own) < 2:  # so quick that steps shared a row
+            total += worker.worker_steps / worker.train_s
+            continue
+        steps = own["worker_steps"][-1] - own["worker_steps"][0]
+        total += steps / (own["time_s"][-1] - own["time_s"][0])
+    return total

@@ -1,0 +1,190 @@
+"""What a stored run says of its steps, its links and its course: for other numbers of machines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from statistics import median
+from typing import TYPE_CHECKING, Any, Final
+
+from paceline.arithmetic.costs import NO_COSTS, Costs
+from paceline.arithmetic.rows import RowTraffic
+from paceline.arithmetic.spread import relative
+from paceline.arithmetic.step import ComputeStep, even_step
+from paceline.compute.rates import Rates
+from paceline.errors import Problem, SpecError
+from paceline.planning.plan import Basis
+from paceline.planning.steps import step_of
+from paceline.spec import RunSpec
+from paceline.training.metrics import Target
+from paceline.workloads import WORKLOADS
+
+if TYPE_CHECKING:
+    from paceline.outcome.results import Result, WorkerTotals
+    from paceline.store.stored import StoredRun
+
+_MOST_FACTORS: Final = 200
+# A worker that computes so much longer than the others has a slower machine.
+_SLOWER: Final = 1.1
+_FLOAT_BYTES: Final = 4
+
+
+def fields_of(run: StoredRun) -> dict[str, Any]:
+    """Give the fields of a scenario that a run has measured: link, latency, slower nodes."""
+    result, found = run.result, dict[str, Any]()
+    rates = [each.link_sent_bits_per_s or each.link_bits_per_s for each in result.nodes]
+    known = [each for each in rates if each]
+    if known:
+        found["link"] = median(known)
+    latency = run.spec.get("cluster", {}).get("latency_s")
+    if isinstance(latency, int | float) and latency > 0:
+        found["latency"] = float(latency)
+    return found
+
+
+def basis_of_run(run: StoredRun, target: str | None, costs: Costs | None) -> Basis:
+    """Say what a plan rests on that is made from a run; raises `SpecError` where it cannot be."""
+    result = run.result
+    problems = list(_problems(result))
+    goal = _target(target, problems)
+    if problems:
+        raise SpecError(problems)
+    steps_s = [each.compute_s / each.worker_steps for each in _trained(result) if each.compute_s]
+    step = replace(_step(run, median(steps_s)), factors=_factors(run))
+    step = replace(step, fixed_s=_per_step(result, "load_s"), update_s=_per_step(result, "apply_s"))
+    samples = None if goal is None else _samples_to(run, goal)
+    return Basis(
+        title=f"{result.workload}, measured in {run.name}",
+        step=step,
+        batch=result.batch_size,
+        costs=costs or _costs(result) or NO_COSTS,
+        num_states=_num_states(run),
+        notes=tuple(_notes(result, goal)),
+        samples=samples,
+    )
+
+
+def _trained(result: Result) -> list[WorkerTotals]:
+    return [each for each in result.workers if each.worker_steps and each.compute_s]
+
+
+def _problems(result: Result) -> list[Problem]:
+    found = []
+    if result.status != "finished":
+        found.append(Problem("--from", result.run, f"the run has not finished: {result.status}"))
+    elif not _trained(result) or not result.model_bytes:
+        found.append(Problem("--from", result.run, "the run kept no times of its steps"))
+    return found
+
+
+def _target(text: str | None, problems: list[Problem]) -> Target | None:
+    if text is None:
+        return None
+    try:
+        return Target.parse(text)
+    except ValueError as error:
+        problems.append(Problem("--target", text, str(error)))
+    return None
+
+
+def _step(run: StoredRun, compute_s: float) -> ComputeStep:
+    """Take the workload's layers where it is one of ours: what a run names is not imported."""
+    result = run.result
+    assert result.model_bytes is not None
+    if result.touched_rows is not None:
+        rows = RowTraffic(
+            num_rows=result.touched_rows,
+            row_bytes=result.row_bytes or _FLOAT_BYTES,
+            table_bytes=result.model_bytes,
+        )
+        return replace(even_step(compute_s, _FLOAT_BYTES), rows=rows)
+    if result.workload not in WORKLOADS.entries:
+        return even_step(compute_s, result.model_bytes)
+    table = {"workload": run.spec["workload"], "batch": result.batch_size}
+    spec = RunSpec.from_table(
+        table | ({"device": result.device} if result.compute == "replayed" else {})
+    )
+    rates = Rates(batch=result.batch_size, rows_per_s=result.batch_size / compute_s)
+    return step_of(spec, rates, result.batch_size)
+
+
+def _factors(run: StoredRun) -> tuple[float, ...]:
+    """How computing varied from row to row of the records; a row may hold several steps."""
+    rows = run.steps
+    if rows.is_empty() or "compute_s" not in rows.columns:
+        return ()
+    times = (rows["compute_s"] / rows["count"]).drop_nulls().drop_nans().to_list()
+    positive = [each for each in times if 0 < each < float("inf")]
+    if len(positive) < 2:
+        return ()
+    factors = relative(positive)
+    stride = max(1, len(factors) // _MOST_FACTORS)
+    return factors[stride // 2 :: stride]
+
+
+def _per_step(result: Result, part: str) -> float:
+    values = [getattr(each, part) for each in _trained(result)]
+    steps = [each.worker_steps for each in _trained(result)]
+    known = [v / n for v, n in zip(values, steps, strict=True) if v is not None]
+    return median(known) if known else 0.0
+
+
+def _costs(result: Result) -> Costs | None:
+    """What a server took to add and apply each byte, where the run had servers."""
+    if not result.servers or not result.model_bytes:
+        return None
+    busiest = max(result.servers, key=lambda each: each.apply_s)
+    moved = result.model_bytes
+    if result.touched_rows is not None:
+        moved = result.touched_rows * (result.row_bytes or _FLOAT_BYTES)
+    part = moved / len(result.servers)
+    if not busiest.updates or not part:
+        return None
+    handled = result.num_workers + 1 if result.in_step else 1
+    per_byte = busiest.apply_s / busiest.updates / part / handled
+    return Costs(add_s_per_byte=per_byte, apply_s_per_byte=per_byte)
+
+
+def _num_states(run: StoredRun) -> int:
+    from paceline.parts import build_part
+
+    table = run.spec.get("optimizer")
+    if not isinstance(table, dict) or ":" in str(table.get("name", "")):
+        return 0
+    made = build_part("optimizer", {"optimizer": table})
+    return int(made.num_states)
+
+
+def _samples_to(run: StoredRun, goal: Target) -> int:
+    """Count the rows after which the run's own curve reached a level."""
+    curve = run.evaluations
+    if goal.metric not in curve.columns:
+        metrics = tuple(each for each in curve.columns if each not in {"time_s", "progress"})
+        raise SpecError([Problem("--target", str(goal), "the run has no such metric", metrics)])
+    result = run.result
+    rows_per_step = result.batch_size * (result.num_workers if result.in_step else 1)
+    for progress, value in curve.select("progress", goal.metric).iter_rows():
+        if value is not None and goal.is_met({goal.metric: value}):
+            return int(progress * rows_per_step)
+    best = curve[goal.metric].max() if goal.better == "higher" else curve[goal.metric].min()
+    raise SpecError([Problem("--target", str(goal), f"the run never reached it: best {best!r}")])
+
+
+def _notes(result: Result, goal: Target | None) -> list[str]:
+    found = []
+    slowest, usual = _extremes(result)
+    if slowest > _SLOWER * usual:
+        found.append(
+            f"the run's workers computed {usual:.3g} s to {slowest:.3g} s per step: planned is "
+            f"the middle one"
+        )
+    if goal is not None:
+        found.append(
+            f"rows to {goal} are those of {result.num_workers} workers of batch "
+            f"{result.batch_size}: other numbers may need more"
+        )
+    return found
+
+
+def _extremes(result: Result) -> tuple[float, float]:
+    times = [(each.compute_s or 0.0) / each.worker_steps for each in _trained(result)]
+    return (max(times), median(times)) if times else (0.0, 0.0)

@@ -1,0 +1,76 @@
+"""Where each strategy wins: over the link's rate, and over bytes per second of computing.
+
+Synchronous strategies only, by closed forms: those that give the same result.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any, Final
+
+from paceline.arithmetic.all_reduce import all_reduce_step
+from paceline.arithmetic.closed_form import servers_step_s
+from paceline.arithmetic.exchange import AllReduce, Servers
+from paceline.arithmetic.network import LinkRate
+from paceline.planning.candidates import Candidate, candidates
+from paceline.planning.plan import Plan, network_of
+
+_LINKS: Final = (0.1e9, 0.3e9, 1e9, 3e9, 10e9, 30e9, 100e9)
+_TIMES: Final = (1 / 32, 1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0, 4.0, 8.0)
+"""Computing, over what was calibrated."""
+_TIE: Final = 0.03
+
+
+def winners(plan: Plan, machines: int) -> list[dict[str, Any]]:
+    """Say which is quickest on so many machines, for links and speeds of computing."""
+    wanted = [each for each in candidates(plan.scenario, machines) if each.strategy.in_step]
+    found = []
+    for link in _LINKS:
+        for times in _TIMES:
+            scaled = replace(plan, basis=_computing(plan, times))
+            steps = {each.label: _rows_per_s(each, scaled, link) for each in wanted}
+            best = max(steps, key=lambda label: steps[label])
+            alike = [label for label, value in steps.items() if value >= steps[best] * (1 - _TIE)]
+            step = scaled.basis.step
+            found.append(
+                {
+                    "link_bits_per_s": link,
+                    "mb_per_s": step.num_bytes / 1e6 / step.compute_s,
+                    "best": alike[0] if alike else best,
+                    "rows_per_s": steps[best],
+                }
+            )
+    return found
+
+
+def _computing(plan: Plan, times: float) -> Any:
+    return replace(plan.basis, step=plan.basis.step.scaled(times))
+
+
+def _rows_per_s(candidate: Candidate, plan: Plan, link_bits_per_s: float) -> float:
+    """Predict by closed forms alone."""
+    basis, scenario = plan.basis, plan.scenario
+    link = LinkRate(bits_per_s=link_bits_per_s)
+    workers, exchange = candidate.num_workers, candidate.exchange
+    if isinstance(exchange, AllReduce):
+        step_s = all_reduce_step(
+            basis.step,
+            exchange,
+            num_workers=workers,
+            num_nodes=candidate.num_nodes,
+            network=replace(network_of(scenario), link=link),
+            costs=basis.costs,
+        ).step_s
+    elif isinstance(exchange, Servers):
+        step_s = servers_step_s(
+            basis.step,
+            link,
+            workers,
+            exchange,
+            costs=basis.costs,
+            latency_s=scenario.latency,
+            per_node=scenario.workers_per_node,
+        )
+    else:
+        step_s = basis.step.compute_s
+    return basis.batch * workers / step_s

@@ -1,0 +1,1 @@
+"""Runs as folders: writing, sealing and reading them."""

@@ -1,0 +1,91 @@
+"""What a worker knows of one server that it exchanges messages with."""
+
+from __future__ import annotations
+
+from time import perf_counter_ns
+from typing import Final, final
+
+from paceline.comm.base import Message, bytes_of
+from paceline.strategies.base import Place
+from paceline.strategies.parameter_server.cuts import Chunk
+from paceline.strategies.parameter_server.link import BARE, DECIDED, RELEASE, VOID, WORD
+from paceline.strategies.parameter_server.tags import NUM_PUSHES, Tag, pack
+from paceline.training.state import State, Stateful, StateReader, attributes
+
+_KNOWN: Final = ("version", "base_version", "rows_version", "flags", "push")
+
+
+@final
+class Correspondent(Stateful):
+    """One server, and how far the push to it and its reply are."""
+
+    def __init__(self, chunks: list[Chunk], place: Place) -> None:
+        self.name = place.roster.servers[chunks[0].server]
+        self.chunks = chunks
+        replica, channel = place.replica, place.channel
+        self.gradients = [replica.gradients[each.start : each.stop] for each in chunks]
+        self.outlets = [channel.outlet(self.name, each) for each in self.gradients]
+        self.nothing = replica.gradients[:0]
+        self.empty = channel.outlet(self.name, self.nothing)
+        self.parameters = [bytes_of(replica.parameters[each.start : each.stop]) for each in chunks]
+        self.unanswered: set[int] = set()
+        """Chunks whose new parameters are not here yet."""
+        self.came_ns = [0] * len(chunks)
+        """When those of each chunk came."""
+        self.is_decided = True
+        self.num_sent = 0
+        self.push = 0
+        self.version = 0
+        self.base_version = 0
+        self.rows_version = 0
+        self.flags = 0
+
+    def begin(self, *, is_push: bool = True) -> None:
+        """A push begins, or parameters are asked for.
+
+        Only pushes are numbered: the numbers are few, and each must be unlike that of the push
+        before, however often parameters are asked for in between.
+        """
+        self.push = (self.push + is_push) % NUM_PUSHES
+        self.unanswered = set(range(len(self.chunks)))
+        self.is_decided = False
+        self.num_sent = 0
+
+    @property
+    def is_done(self) -> bool:
+        """Whether nothing of the reply is due any more."""
+        return self.is_decided and not self.unanswered
+
+    @property
+    def num_due(self) -> int:
+        """How many chunks were sent and not answered."""
+        return self.num_sent - len(self.chunks) + len(self.unanswered)
+
+    def tag(self, index: int, flags: int) -> int:
+        """Make the tag of a message of this push."""
+        return pack(self.base_version, index, flags, self.push)
+
+    def word(self, flags: int) -> int:
+        """Make the tag of a message that is only the word."""
+        return self.tag(0, flags | WORD | BARE)
+
+    def take(self, message: Message, tag: Tag) -> None:
+        """Take parameters, a decision, or both."""
+        index, flags = tag.chunk, tag.flags
+        if message.memory.nbytes == self.parameters[index].nbytes:
+            self.parameters[index][:] = message.memory
+            self.came_ns[index] = perf_counter_ns()
+            if not flags & RELEASE:
+                self.unanswered.discard(index)
+        if flags & DECIDED:
+            self.version, self.flags = tag.version, flags & ~(DECIDED | VOID)
+            self.is_decided = True
+            if flags & VOID:
+                self.unanswered.clear()
+
+    def state(self) -> State:
+        return attributes(self, *_KNOWN)
+
+    def load(self, state: State) -> None:
+        with StateReader(state) as fields:
+            fields.attributes(self, *_KNOWN)

@@ -1,0 +1,207 @@
+"""Every push is an update of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Final, final
+
+from paceline.strategies.parameter_server.application import Application, busy
+from paceline.strategies.parameter_server.link import (
+    BARE,
+    DECIDED,
+    KEPT,
+    LAST,
+    REFUSED,
+    RELEASE,
+    WAIT,
+    WORD,
+    Arrival,
+)
+from paceline.training.state import State, StateReader, attributes, whole_numbers
+
+if TYPE_CHECKING:
+    from paceline.strategies.parameter_server.rules import Admission
+    from paceline.strategies.parameter_server.server_parameters import ServerParameters
+
+_KEPT: Final = ("keep", "_admission", "_num_begun", "_num_leaves")
+
+
+@final
+@dataclass
+class _Push:
+    """The newest push of a worker."""
+
+    number: int
+    word: int | None = None
+    """The flags that came with its word, if it has come."""
+    update: int = 0
+    """Which update it is, once something of it was applied."""
+    kept: list[Arrival] = field(default_factory=list)
+    """Chunks that came before the word, and wait for it."""
+    num_left: int = 0
+    """How many of its chunks are not answered."""
+
+
+@final
+class Each(Application):
+    """Every push is an update of its own, applied when it arrives.
+
+    Where gradients are refused `whole`, chunks that come before the word wait for it; else each is
+    applied at once, and one that is refused is left out by itself.
+    """
+
+    def __init__(
+        self,
+        keep: ServerParameters,
+        admission: Admission,
+        starters: Sequence[int],
+        most_steps: int | None,
+        *,
+        whole: bool = True,
+    ) -> None:
+        self.keep = keep
+        self._admission = admission
+        self._most_steps = most_steps
+        self._whole = whole
+        # Every worker that starts has leave to make one step; the run ends when all are used up.
+        self._num_leaves = len(starters)
+        self._holders = set(starters)
+        self._num_begun = 0
+        self._pushes: dict[int, _Push] = {}
+        self._waiting: set[int] = set()
+
+    def take(self, arrival: Arrival) -> None:
+        worker, flags = arrival.worker, arrival.flags
+        push = self._pushes.get(worker)
+        if push is None or push.number != arrival.push:
+            push = self._pushes[worker] = _Push(arrival.push, num_left=len(self.keep.chunks))
+        if flags & WORD and push.word is None:
+            self._hear(push, arrival)
+        if flags & BARE and flags & WORD:
+            return
+        if push.word is None and self._whole:
+            push.kept.append(arrival)
+        elif push.num_left:
+            self._apply(push, arrival)
+
+    def _hear(self, push: _Push, arrival: Arrival) -> None:
+        """A push's word is in: what waited for it is applied, or nothing is."""
+        push.word = arrival.flags
+        self.keep.note_push(arrival)
+        if arrival.flags & REFUSED:
+            push.kept, push.num_left = [], 0
+            self.keep.answer_all(arrival.worker, self._complete(arrival.worker, push))
+            self._release()
+            return
+        # First layers first: their parameters are needed first.
+        kept, push.kept = sorted(push.kept, key=lambda each: each.chunk.start), []
+        for each in kept:
+            self._apply(push, each)
+        if not push.num_left and not kept:  # no answer is left that could tell it
+            self.keep.decide(arrival.worker, self._complete(arrival.worker, push))
+            self._release()
+
+    def _apply(self, push: _Push, arrival: Arrival) -> None:
+        """Apply a chunk, unless it is refused by itself, and answer it."""
+        worker, keep = arrival.worker, self.keep
+        if not arrival.flags & REFUSED:
+            self._begin(push)
+            keep.apply(arrival.chunk, arrival.gradient, push.update)
+            if arrival.rows is not None and arrival.row_gradients is not None:
+                keep.apply_rows(arrival.rows, arrival.row_gradients, push.update)
+        push.num_left -= 1
+        if push.num_left or push.word is None:
+            keep.answer(worker, arrival.chunk, 0)
+            return
+        flags = self._complete(worker, push)
+        keep.answer(worker, arrival.chunk, flags | DECIDED)
+        self._release()
+
+    def _begin(self, push: _Push) -> None:
+        """Count the push; chunks of several pushes may be under way at once."""
+        if not push.update:
+            self._num_begun += 1
+            push.update = self._num_begun
+
+    def _complete(self, worker: int, push: _Push) -> int:
+        """The push is applied whole: may its worker go on?"""
+        assert push.word is not None
+        is_refused = not push.update
+        if is_refused:
+            self.keep.tally.refused += 1
+        else:
+            self._count(push)
+        # A refused push used nothing up.
+        if not push.word & LAST and (is_refused or self._grant()):
+            if self._admission.complete(worker):
+                return 0
+            self._waiting.add(worker)
+            return WAIT
+        self._holders.discard(worker)
+        self._admission.leave(worker)
+        return LAST
+
+    def _count(self, push: _Push) -> None:
+        self.keep.version += 1
+        self.keep.tally.updates += 1
+        push.update = 0
+
+    def _grant(self) -> bool:
+        """Give leave for one more step, if there is one."""
+        if self._num_leaves == self._most_steps:
+            return False
+        self._num_leaves += 1
+        return True
+
+    def _release(self) -> None:
+        """Let go who waited and no longer has to."""
+        for worker in self._admission.released():
+            self._waiting.discard(worker)
+            self.keep.answer_all(worker, RELEASE)
+
+    def pull(self, arrival: Arrival) -> None:
+        flags = WAIT if arrival.worker in self._waiting else 0
+        if arrival.flags & REFUSED:  # `STAND`
+            self.keep.decide(arrival.worker, flags | KEPT)
+        else:
+            self.keep.answer_all(arrival.worker, flags)
+
+    def join(self, worker: int) -> bool:
+        if not self._grant():
+            return False
+        self._holders.add(worker)
+        self._admission.join(worker)
+        return True
+
+    def leave(self, worker: int) -> None:
+        push = self._pushes.pop(worker, None)
+        if push is not None and push.update:  # something of it was applied: that counts
+            self._count(push)
+        elif worker in self._holders:  # others may use its leave
+            self._num_leaves -= 1
+        self._holders.discard(worker)
+        self._waiting.discard(worker)
+        self._admission.leave(worker)
+        self._release()
+
+    def state(self) -> State:
+        kept = sum(bool(each.kept) for each in self._pushes.values())
+        if kept or self._num_begun != self.keep.version:
+            raise busy(f"{kept + self._num_begun - self.keep.version} pushes")
+        return {
+            **attributes(self, *_KEPT),
+            "waiting": whole_numbers(sorted(self._waiting)),
+            "holders": whole_numbers(sorted(self._holders)),
+        }
+
+    def load(self, state: State) -> None:
+        with StateReader(state) as fields:
+            fields.attributes(self, *_KEPT)
+            self._waiting = set(fields.whole_numbers("waiting"))
+            self._holders = set(fields.whole_numbers("holders"))
+
+    def adopt(self, state: State) -> None:
+        self.keep.adopt(StateReader(state).table("keep"))
+        self._num_begun = self.keep.version
+        self._num_leaves += self.keep.version

@@ -1,0 +1,67 @@
+"""Workers that come and go while a server serves, as the driver's roster has them."""
+
+from __future__ import annotations
+
+from typing import final
+
+from paceline.comm.roster import Roster
+from paceline.errors import PeerLost
+from paceline.strategies.parameter_server.application import Application
+from paceline.strategies.parameter_server.link import ServerLink
+from paceline.strategies.place import Place
+
+
+@final
+class Membership:
+    """Tells a server's application who has come and who is gone, between two arrivals."""
+
+    def __init__(self, place: Place, application: Application, link: ServerLink) -> None:
+        self._place = place
+        self._link = link
+        self._application = application
+        self._members = _incarnations(place.roster)
+        self._epoch = place.roster.epoch
+        self._newest: Roster | None = None
+        self._reported: set[tuple[str, int]] = set()
+        self.is_busy = False
+        """Whether an arrival is being taken: what has changed meanwhile waits until it is."""
+
+    def follow(self, roster: Roster) -> None:
+        """Hear of a roster, perhaps in the middle of an arrival."""
+        self._newest = roster
+        if not self.is_busy:
+            self.settle()
+
+    def settle(self) -> None:
+        """Let go who is gone, and take in who has come."""
+        roster = self._newest
+        if roster is None or roster.epoch <= self._epoch:
+            return
+        before, self._members = self._members, _incarnations(roster)
+        self._epoch = roster.epoch
+        for worker, incarnation in before.items():
+            if self._members.get(worker) != incarnation:
+                self._application.leave(worker)
+                self._link.forget(worker)
+        for worker, incarnation in self._members.items():
+            if before.get(worker) != incarnation:
+                self._application.join(worker)
+
+    def includes(self, worker: int) -> bool:
+        """Whether a worker is one of them; one that has just come is waited for."""
+        if worker not in self._members and self._place.host is None:
+            roster = self._place.next_roster(self._epoch, None)
+            self._place.channel.follow(roster)
+            self.follow(roster)
+        return worker in self._members
+
+    def report(self, lost: PeerLost) -> None:
+        """Say once that a worker cannot be reached; the driver decides what that means."""
+        if (lost.seat, self._epoch) not in self._reported:
+            self._reported.add((lost.seat, self._epoch))
+            self._place.say_lost(lost)
+
+
+def _incarnations(roster: Roster) -> dict[int, int]:
+    sittings = (roster.by_name[name] for name in roster.workers)
+    return {each.seat.index: each.incarnation for each in sittings}

@@ -1,0 +1,1 @@
+"""The few Linux calls that Python does not have."""

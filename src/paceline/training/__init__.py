@@ -1,0 +1,1 @@
+"""What a worker trains with: a model as one vector, optimizers, schedules."""

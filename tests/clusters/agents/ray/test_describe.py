@@ -1,0 +1,48 @@
+"""`--cluster ray`, as far as it goes without Ray."""
+
+import importlib.util
+
+import pytest
+
+from paceline.clusters.agents.ray import offers
+from paceline.clusters.agents.ray.actor import _is_for_all
+from paceline.clusters.agents.ray.describe import Ray
+from paceline.errors import SpecError
+
+
+def test_without_a_number_there_is_a_node_per_worker_and_per_server_of_its_own():
+    together, apart = Ray().seats(3, 1), Ray().seats(3, 1, servers_apart=True)
+    assert {seat.node for seat in together} == {"node0", "node1", "node2"}
+    assert {seat.node for seat in apart if seat.role == "server"} == {"node3"}
+    assert Ray(nodes=3).workers_meant(1) == 3
+    assert Ray(nodes=3).workers_meant(1, servers_apart=True) == 2
+
+
+def test_nodes_that_would_stay_empty_are_refused():
+    (problem,) = Ray(nodes=3).group_problems(2, 0)
+    assert problem.field == "cluster.nodes"
+
+
+def test_cpus_have_a_field_of_their_own():
+    (problem,) = Ray(resources={"CPU": 2.0}).problems()
+    assert "cluster.cpus" in str(problem)
+
+
+def test_without_ray_it_says_how_to_install_it(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(SpecError, match=r"pip install 'paceline\[ray\]'"):
+        Ray().verify()
+
+
+def test_what_is_asked_for_reads_well():
+    assert offers.told([{"CPU": 2.0}]) == "1 node with CPU 2"
+    assert offers.told([{"CPU": 2.0, "GPU": 1.0}] * 2) == (
+        "2 different nodes with CPU 2 and GPU 1 each"
+    )
+    assert offers.told([{"CPU": 4.0}, {"CPU": 2.0}]) == "2 different nodes with CPU 4; CPU 2"
+
+
+def test_workers_do_not_inherit_rays_token():
+    assert not _is_for_all("RAY_AUTH_TOKEN")
+    assert not _is_for_all("RAY_AUTH_TOKEN_PATH")
+    assert _is_for_all("PATH")

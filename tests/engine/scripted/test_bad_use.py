@@ -1,0 +1,146 @@
+"""What a script may do wrong, and how it is answered: with its own line, and never by waiting."""
+
+import textwrap
+
+import pytest
+
+import paceline
+from paceline.errors import SeatFailed, SpecError
+from tests.engine.scripted.scripts import log_of, run_script, spec_of
+
+HEAD = """
+import sys, torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+import paceline
+
+torch.manual_seed(0)
+rows = TensorDataset(torch.randn(64, 3), torch.randn(64, 1))
+loader = DataLoader(rows, batch_size=4, shuffle=True)
+model = nn.Linear(3, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+"""
+WRAP = "model, optimizer, loader = paceline.wrap(model, optimizer, loader)\n"
+LOOP = """
+for inputs, wanted in loader:
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(inputs), wanted).backward()
+    optimizer.step()
+"""
+FOR_LONG = "for _ in range(2000):\n" + textwrap.indent(LOOP, "    ")
+
+
+def written(tmp_path, *parts):
+    path = tmp_path / "train.py"
+    path.write_text(HEAD + "".join(textwrap.dedent(part) for part in parts))
+    return path
+
+
+def failing(tmp_path, *parts):
+    """Run a script in this process; give why it failed."""
+    with pytest.raises(SeatFailed) as caught:
+        run_script(tmp_path / "runs", written(tmp_path, *parts), cluster="inline")
+    return caught.value.reason
+
+
+def line_of(tmp_path, text):
+    lines = (tmp_path / "train.py").read_text().splitlines()
+    return f"train.py line {1 + next(i for i, each in enumerate(lines) if text in each)}"
+
+
+BAD = {
+    "twice": ([WRAP, WRAP.replace("loader = ", "again = "), LOOP], "again =", "called twice"),
+    "changed": (
+        [WRAP, "model.weight = nn.Parameter(torch.zeros(1, 3))\n", FOR_LONG],
+        "optimizer.step()",
+        "has other parameters after paceline.wrap",
+    ),
+    "converted": (
+        [WRAP, "model.double(); model.float()\n", FOR_LONG],
+        "optimizer.step()",
+        "was moved or converted after paceline.wrap",
+    ),
+    "no backward": ([WRAP, "optimizer.step()"], "optimizer.step()", "without a backward()"),
+    "no rows": (
+        ["loader = DataLoader(rows, batch_size=65, drop_last=True)\n", WRAP, LOOP],
+        "paceline.wrap(",
+        "no batch for each of 1 workers (64 rows, batches of 65)",
+    ),
+    "exception": ([WRAP, LOOP, "1 / 0"], "1 / 0", "ZeroDivisionError: division by zero"),
+    "exit code": ([WRAP, LOOP, "sys.exit(3)"], "sys.exit(3)", "it ended itself: sys.exit(3)"),
+    "scheduler": (
+        [
+            "s = torch.optim.lr_scheduler.StepLR(optimizer, 1)\n",
+            "paceline.wrap(model, optimizer, s)",
+        ],
+        "paceline.wrap(",
+        "given a StepLR; it takes modules, optimizers and loaders",
+    ),
+    "no optimizer": (["paceline.wrap(model, loader)"], "paceline.wrap(", "no optimizer"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_bad_use_is_answered_with_the_scripts_own_line(tmp_path, case):
+    parts, text, reason = BAD[case]
+    said = failing(tmp_path, *parts)
+    assert reason in said
+    assert line_of(tmp_path, text) in said
+
+
+def test_a_script_that_never_steps_is_told_so(tmp_path):
+    assert "optimizer.step() of the optimizer" in failing(tmp_path, WRAP)
+
+
+def test_a_script_that_never_wraps_is_told_so(tmp_path):
+    assert "without calling paceline.wrap" in failing(tmp_path, LOOP)
+
+
+def test_sys_exit_in_the_middle_is_an_end_like_any(tmp_path):
+    parts = [WRAP, LOOP.replace("    optimizer.step()", "    optimizer.step(); sys.exit(0)")]
+    result = run_script(tmp_path / "runs", written(tmp_path, *parts), cluster="inline")
+    assert (result.status, result.worker_steps) == ("finished", 1)
+
+
+def test_a_script_with_a_mistake_in_it_is_refused_before_anything_starts(tmp_path):
+    with pytest.raises(SpecError, match="not a Python script: line 12"):
+        spec_of(written(tmp_path, "for x in:\n"))
+    with pytest.raises(SpecError, match="cannot be read: No such file"):
+        spec_of(tmp_path / "nothing.py")
+
+
+@pytest.mark.parametrize(
+    "field", [{"batch": 3}, {"epochs": 2}, {"optimizer": {"lr": 0.1}}, {"dtype": "float64"}]
+)
+def test_what_the_script_decides_is_refused(tmp_path, field):
+    with pytest.raises(SpecError, match="after --"):
+        spec_of(written(tmp_path, WRAP, LOOP), **field)
+
+
+UNEVEN = """
+class Own(torch.utils.data.Sampler):
+    num_replicas, rank = 2, int(not paceline.is_main())
+    def __iter__(self): return iter(range(40 + 12 * self.rank))
+    def __len__(self): return 40 + 12 * self.rank
+loader = DataLoader(rows, batch_size=4, sampler=Own())
+"""
+
+
+@pytest.mark.parametrize("strategy", ["ring", "ps-sync"])
+def test_different_numbers_of_batches_end_the_run_and_are_told(tmp_path, strategy):
+    script = written(tmp_path, UNEVEN, WRAP, LOOP)
+    result = run_script(tmp_path / "runs", script, strategy=strategy)
+    assert [each.worker_steps for each in result.workers] == [10, 10]
+    (warning,) = [each for each in result.warnings if "different numbers" in each]
+    assert warning.startswith("worker1: it ended after 10 steps, since ")
+    assert "own sharding" in log_of(result)
+
+
+def test_outside_of_a_run_nothing_is_done():
+    objects = (object(), object())
+    assert paceline.wrap(*objects) == objects
+    assert paceline.wrap(objects[0]) is objects[0]
+    assert paceline.is_main()
+    assert (paceline.rank(), paceline.num_workers()) == (0, 1)
+    with paceline.evaluating(), paceline.no_sync(None):
+        paceline.log(loss=1.0)

@@ -1,0 +1,102 @@
+"""How the driver has all workers settle before worker 0 evaluates or saves."""
+
+import pytest
+
+from paceline.comm.words import Evaluate, Save, Settle
+from paceline.engine.oddities import Odd
+from paceline.engine.settling import Settling
+
+WORKERS = ("worker0", "worker1", "worker2")
+
+
+@pytest.fixture
+def said() -> list:
+    return []
+
+
+@pytest.fixture
+def settling(said) -> Settling:
+    return Settling(lambda name, word: said.append((name, word)))
+
+
+def test_worker_0_is_told_only_when_all_have_settled(settling, said):
+    settling.before(Evaluate(), WORKERS)
+    assert said == [(name, Settle(is_looked_at=name == "worker0")) for name in WORKERS]
+    said.clear()
+    for name in ("worker2", "worker0"):
+        settling.take(name)
+    assert said == []
+    assert settling.working == {"worker1"}
+    settling.take("worker1")
+    assert said == [("worker0", Evaluate())]
+    assert settling.working == {"worker0"}
+
+
+def test_an_answer_that_nobody_waits_for_is_odd_and_changes_nothing(settling, said):
+    settling.before(Save(), WORKERS)
+    for name in WORKERS:
+        settling.take(name)
+    with pytest.raises(Odd, match="it said 'settled' out of turn"):
+        settling.take("worker1")
+    assert said.count(("worker0", Save())) == 1
+
+
+def test_everybody_is_asked_each_time(settling, said):
+    for word in (Save(), Evaluate()):
+        settling.before(word, WORKERS)
+        for name in WORKERS:
+            settling.take(name)
+    assert [name for name, word in said if isinstance(word, Settle)] == [*WORKERS, *WORKERS]
+    assert said[-1] == ("worker0", Evaluate())
+
+
+def test_who_is_gone_before_it_has_settled_is_not_waited_for(settling, said):
+    settling.before(Evaluate(), WORKERS)
+    settling.take("worker0")
+    settling.take("worker2")
+    settling.forget("worker1")
+    assert said[-1] == ("worker0", Evaluate())
+
+
+FOR_WORKER_1 = [
+    ("worker1", Settle(is_looked_at=True)),
+    ("worker2", Settle(is_looked_at=False)),
+]
+
+
+def test_where_the_first_is_gone_all_settle_again_for_the_next_one(settling, said):
+    settling.before(Save(), WORKERS)
+    for name in WORKERS:
+        settling.take(name)
+    said.clear()
+    settling.forget("worker0")
+    assert said == FOR_WORKER_1
+    settling.take("worker1")
+    settling.take("worker2")
+    assert said[-1] == ("worker1", Save())
+    assert settling.working == {"worker1"}
+    settling.end()
+    settling.forget("worker1")
+    assert said[-1] == ("worker1", Save())
+
+
+def test_a_first_that_is_gone_while_others_settle_has_them_settle_again_afterwards(settling, said):
+    settling.before(Save(), WORKERS)
+    settling.take("worker1")
+    said.clear()
+    settling.forget("worker0")
+    assert said == []  # the third is still at it
+    settling.take("worker2")
+    assert said == FOR_WORKER_1
+    settling.take("worker2")
+    settling.take("worker1")
+    assert said[-1] == ("worker1", Save())
+
+
+def test_it_is_in_vain_where_all_who_rested_are_gone(settling, said):
+    settling.before(Save(), WORKERS)
+    for name in WORKERS:
+        assert not settling.is_in_vain
+        settling.forget(name)
+    assert settling.is_in_vain
+    assert ("worker0", Save()) not in said

@@ -1,0 +1,96 @@
+"""Whatever is lost, and whenever: an error that names the host, and nothing left on any host.
+
+How long that takes is in `benchmarks/losses.py`, and what it is made of in the tests of lines.
+"""
+
+import signal
+
+import pytest
+
+from paceline.store.runs import all_runs
+from tests.machines.hosts import Hosts, why_not
+from tests.machines.losses import (
+    DRIVERS,
+    NAMED,
+    PATIENCE_S,
+    interrupt_driver,
+    keepers,
+    moment,
+    started,
+    wait_until,
+)
+from tests.machines.runs import assert_nothing_is_left, is_training, over_ssh
+
+MOMENTS = 10
+
+pytestmark = pytest.mark.thorough
+
+
+@pytest.fixture
+def hosts(tmp_path):
+    """Hosts of a test's own: some of them do not survive it."""
+    refused = why_not()
+    if refused:
+        pytest.skip(refused)
+    with Hosts(["a", "b", "c"], tmp_path) as made:
+        yield made
+
+
+def assert_sealed(hosts: Hosts) -> None:
+    assert all(run.is_sealed for run in all_runs(hosts.folder / "runs"))
+
+
+@pytest.mark.parametrize("number", range(MOMENTS))
+@pytest.mark.parametrize("loss", NAMED)
+def test_a_lost_host_is_named_and_nothing_is_left(loss, number, hosts):
+    driver = started(hosts, moment(number))
+    NAMED[loss](hosts, driver)
+    _, told = driver.communicate(timeout=PATIENCE_S)
+    assert driver.returncode == 1, told
+    lines = [line for line in told.splitlines() if "waiting for" not in line]
+    assert any("(b)" in line for line in lines), told
+    assert_sealed(hosts)
+    assert_nothing_is_left(hosts)
+
+
+@pytest.mark.parametrize("number", range(MOMENTS))
+@pytest.mark.parametrize("loss", DRIVERS)
+def test_without_a_driver_nothing_is_left(loss, number, hosts):
+    driver = started(hosts, moment(number))
+    DRIVERS[loss](hosts, driver)
+    driver.communicate(timeout=PATIENCE_S)
+    assert_nothing_is_left(hosts)
+
+
+@pytest.mark.parametrize("number", range(MOMENTS))
+def test_a_driver_that_is_interrupted(number, hosts):
+    driver = started(hosts, moment(number))
+    interrupt_driver(hosts, driver)
+    _, told = driver.communicate(timeout=PATIENCE_S)
+    # Before Python itself has started there is nobody to answer, and nothing to be sealed.
+    assert driver.returncode == 130 or (driver.returncode == -signal.SIGINT and not told), told
+    assert_sealed(hosts)
+    assert_nothing_is_left(hosts)
+
+
+def test_keepers_that_are_killed_leave_no_files_of_the_user(hosts):
+    file = hosts.folder / "mine.py"
+    file.write_text(
+        "import torch, paceline\n\n\nclass Mine(paceline.Workload):\n"
+        "    def model(self):\n        return torch.nn.Linear(4, 2)\n\n"
+        "    def data(self, split, dtype):\n"
+        "        inputs = torch.linspace(-1, 1, 256, dtype=dtype).reshape(64, 4)\n"
+        "        return paceline.Tensors(inputs, (inputs.sum(1) > 0).long(), origin='mine')\n"
+    )
+    asked = ("--strategy", "ring", "--batch", 8, "--seconds", 300)
+    command = over_ssh(*asked, workload=f"{file}:Mine")
+    driver = hosts.start("a", [each for each in command if each != "workload.subset=tenth"])
+    wait_until(lambda: is_training(hosts.folder))
+    assert any("paceline-sent-" in each for each in hosts.left("b"))
+    assert keepers(hosts, "b")
+    for pid in keepers(hosts, "b"):
+        hosts.kill_process("b", pid)
+    _, told = driver.communicate(timeout=PATIENCE_S)
+    assert driver.returncode == 1, told
+    assert "(b)" in told
+    assert_nothing_is_left(hosts)

@@ -1,0 +1,188 @@
+"""A plan: what it says, and what it refuses."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import paceline
+from paceline.arithmetic.costs import NO_COSTS
+from paceline.errors import SpecError
+from paceline.planning import checked as record
+from paceline.planning.advice import recommended, sentences
+from paceline.planning.asking import asked, basis_of
+from paceline.planning.candidates import candidates
+from paceline.planning.checked import Checked
+from paceline.planning.plan import Plan, make_plan
+from paceline.planning.scenario import Scenario
+
+FIGURES = {"batch": 32, "rows_per_s": 100.0, "model_bytes": "100MB"}
+
+
+def plan_of(**fields: object) -> Plan:
+    asked_for = asked({**FIGURES, **fields})
+    return make_plan(asked_for.scenario, basis_of(asked_for, None, NO_COSTS))
+
+
+def test_every_strategy_number_of_servers_and_placement_is_tried():
+    found = {each.label for each in candidates(Scenario(), 4)}
+    servers = ("1 server", "1 server apart", "a server beside each")
+    assert found == {"ring", "ddp"} | {
+        f"{name}, {how}" for name in ("ps-sync", "ps-async") for how in servers
+    }
+    assert [each.label for each in candidates(Scenario(), 1)] == ["single"]
+
+
+def test_a_server_apart_is_one_of_the_machines():
+    apart = [each for each in candidates(Scenario(), 4) if each.label.endswith("apart")]
+    assert {each.num_workers for each in apart} == {3}
+    assert {each.num_machines for each in apart} == {4}
+
+
+def test_one_machine_is_what_all_is_compared_with():
+    plan = plan_of(machines=[1, 2], link="1000gbit")
+    (alone,) = plan.at(1)
+    assert alone.samples_per_s == pytest.approx(100.0)
+    assert plan.at(2)[0].speed_up == pytest.approx(2.0, rel=0.01)
+    assert plan.at(2)[0].efficiency == pytest.approx(1.0, rel=0.01)
+
+
+def test_fast_links_are_a_tie_and_slow_ones_are_not():
+    tie, *_ = sentences(plan_of(machines=[4], link="1000gbit", strategies=["ring", "ps-sync"]))
+    assert "a tie with" in tie
+    clear, *_ = sentences(
+        plan_of(machines=[8], link="1gbit", strategies=["ring", "ps-sync"], servers=[1])
+    )
+    assert "Use ring on 8 machines" in clear
+    assert "% above the next, ps-sync" in clear
+
+
+def test_asynchronous_strategies_are_never_recommended_and_it_says_why():
+    plan = plan_of(machines=[4], slower={"node3": 3.0}, link="1000gbit")
+    assert plan.at(4)[0].strategy == "ps-async"
+    assert recommended(plan).in_step
+    assert "what stale gradients do to accuracy" in list(sentences(plan))[-1]
+    assert "more rows/s" in list(sentences(plan))[-1]
+
+
+def test_machines_that_bring_little_are_not_recommended():
+    plan = plan_of(machines=[1, 2, 4, 8, 16], link="100mbit", strategies=["ring"])
+    assert recommended(plan).machines < 16
+    assert any("would bring" in each for each in sentences(plan))
+
+
+def test_time_and_cost_follow_from_rows_and_price():
+    plan = plan_of(machines=[1, 4], samples=360_000, price=2.0, link="1000gbit")
+    (alone,) = plan.at(1)
+    assert alone.seconds == pytest.approx(3600.0)
+    assert alone.cost == pytest.approx(2.0)
+    assert plan.at(4)[0].cost == pytest.approx(2.0, rel=0.01)
+
+
+def test_layers_one_by_one_and_by_size_alone_agree_where_links_are_fast():
+    layers = [{"forward_s": 0.1, "backward_s": 0.22, "bytes": "100MB"}]
+    one = asked({"batch": 32, "layers": layers, "machines": [4], "link": "1000gbit"})
+    plan = make_plan(one.scenario, basis_of(one, None, NO_COSTS))
+    assert plan.at(4)[0].samples_per_s == pytest.approx(400.0, rel=0.02)
+
+
+def test_several_workers_per_machine_share_its_link():
+    alone = plan_of(machines=[4], strategies=["ps-sync"], link="10gbit")
+    four = plan_of(machines=[4], strategies=["ps-sync"], link="10gbit", workers_per_node=4)
+    assert four.at(4)[0].workers == 16
+    assert four.at(4)[0].efficiency < alone.at(4)[0].efficiency
+
+
+def test_a_rack_is_slower_than_none():
+    free = plan_of(machines=[8], strategies=["ps-sync"], servers=[1], link="10gbit")
+    racks = plan_of(
+        machines=[8], strategies=["ps-sync"], servers=[1], link="10gbit", uplink="2gbit", rack=2
+    )
+    assert racks.at(8)[0].samples_per_s < 0.8 * free.at(8)[0].samples_per_s
+
+
+def test_ten_thousand_machines_are_planned():
+    plan = plan_of(machines=[10_000], strategies=["ring", "ps-sync", "ps-async"])
+    assert all(row.samples_per_s > 0 for row in plan.rows)
+
+
+def test_everything_that_is_wrong_is_told_at_once():
+    with pytest.raises(SpecError) as caught:
+        paceline.plan(
+            "lenet-mnist",
+            machines="1,0",
+            link="0",
+            device="abacus",
+            strategies="ring,star",
+            strategy={"bucket": 1},
+            uplink="1gbit",
+        )
+    fields = {each.field for each in caught.value.problems}
+    assert fields >= {"machines", "link", "device", "strategy", "strategy.bucket"}
+
+
+def test_a_model_that_cannot_be_calibrated_is_told_with_the_rest():
+    with pytest.raises(SpecError) as caught:
+        paceline.plan("logistic-criteo", machines="0", target="accuracy>=0.9")
+    told = {each.field: each.reason for each in caught.value.problems}
+    assert "sparse models cannot be calibrated" in told["workload"]
+    assert "machines" in told
+    assert "--from" in told["--target"]
+
+
+@pytest.mark.parametrize(
+    ("fields", "wrong"),
+    [
+        ({"rack": 4}, "uplink"),
+        ({"links": {"node9": "1gbit"}, "machines": [4]}, "links.node9"),
+        ({"slower": {"here": 2.0}}, "slower.here"),
+        ({"strategies": ["solo"]}, "strategies"),
+        ({"machines": []}, "machines"),
+        ({"rows_per_s": None}, "rows_per_s"),
+        ({"device": "cpu"}, "device"),
+        ({"latency": "soon"}, "latency"),
+    ],
+)
+def test_a_wrong_field_is_named(fields: dict[str, object], wrong: str):
+    with pytest.raises(SpecError) as caught:
+        asked({key: value for key, value in {**FIGURES, **fields}.items() if value is not None})
+    assert wrong in {each.field for each in caught.value.problems}
+
+
+def test_a_file_has_the_fields_of_a_plan_and_options_stand_over_it(tmp_path: Path):
+    file = tmp_path / "published.toml"
+    file.write_text('batch = 32\nrows_per_s = 100\nmodel_bytes = "100MB"\nmachines = [1, 2]\n')
+    planned = paceline.plan(file, machines=[4], link="10gbit")
+    assert {row.machines for row in planned.plan.rows} == {4}
+    table = json.loads(json.dumps(planned.table()))
+    assert table["recommended"]["machines"] == 4
+    assert table["checked"]["sentence"] in str(planned)
+
+
+def test_a_devices_rates_need_no_calibration():
+    planned = paceline.plan(
+        "alexnet-cifar10", device="replay:k80", machines=[1], batch=32, costs={}
+    )
+    assert planned.recommended.samples_per_s == pytest.approx(656.0, rel=0.001)
+    assert planned.plan.basis.step.num_bytes == pytest.approx(233 * 2**20, rel=0.01)
+
+
+def test_nothing_checked_is_said_and_figures_only_where_there_are_some(monkeypatch):
+    assert "Not checked" in Checked().sentence
+    some = Checked(
+        cases=120,
+        median_error=0.04,
+        worst_error=0.11,
+        nine_in_ten=0.08,
+        choices=30,
+        choices_right=29,
+        most_nodes=16,
+        made_on="2026-11-18",
+        left_out=7,
+    )
+    for part in ("4.0 %", "120", "11.0 %", "29 of 30", "7 left out"):
+        assert part in some.sentence
+    assert "beyond 16 nodes" in some.beyond(17)
+    assert some.beyond(16) == ""
+    monkeypatch.setattr(record, "FILE", "missing.toml")
+    assert record.checked() == Checked()

@@ -1,0 +1,133 @@
+"""Each cell of the table of what survives: real processes are killed, and the run finishes."""
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+import paceline
+from paceline.engine.origin import Origin
+from paceline.errors import SeatFailed
+from paceline.outcome.results import Result
+from paceline.spec import RunSpec
+from paceline.store.checkpoints import newest
+from paceline.store.runs import RunDir
+from paceline.testing.sharing import shared_zygote
+from tests.sharing import run
+
+ALL = ("ring", "ps-async", "ps-ssp", "ps-sync")
+
+
+def carried_out(
+    out: Path, strategy: str, fault: object, origin: Origin | None = None, **fields: object
+) -> Result:
+    spec = RunSpec.from_table(
+        {
+            "workload": {"name": "logistic-mnist", "subset": "tenth"},
+            "strategy": strategy,
+            "num_workers": 3,
+            "seconds": 2.5,
+            "fault": fault,
+            **fields,
+        }
+    )
+    quiet = paceline.Record(tensorboard=False, monitor=False)
+    return run(dataclasses.replace(spec, record=quiet), out=out, origin=origin)
+
+
+@pytest.mark.parametrize("strategy", ALL)
+def test_the_others_go_on_without_a_worker_that_is_killed(strategy: str, tmp_path: Path):
+    result = carried_out(tmp_path, strategy, "kill:worker1@0.5s")
+    assert result.status == "finished"
+    (noted,) = result.disturbances
+    assert noted.reason == "killed by signal 9 (SIGKILL)"
+    assert noted.updated_s is not None
+    assert noted.back_s is None
+    by_name = {each.name: each for each in result.workers}
+    assert by_name["worker1"].train_s < 2.0 < by_name["worker0"].train_s
+    assert result.goodput is not None
+    assert result.goodput < 0.9
+    # No push of those that live is lost. What the killed one made after its last row is not known.
+    survivors = [by_name[each].worker_steps for each in ("worker0", "worker2")]
+    if strategy in ("ps-async", "ps-ssp"):
+        assert result.servers[0].updates >= sum(survivors)
+
+
+@pytest.mark.parametrize("strategy", ["ring", "ps-sync"])
+def test_a_worker_that_is_started_again_takes_part(strategy: str, tmp_path: Path):
+    result = carried_out(tmp_path, strategy, "restart:worker1@0.5s+0.2s", seconds=6, eval_every=200)
+    assert result.status == "finished"
+    (noted,) = result.disturbances
+    assert noted.back_s is not None
+    assert noted.updated_s < noted.back_s  # nobody waited for it
+    assert result.workers[1].worker_steps > 0
+
+
+def test_two_of_three_may_die_at_once(tmp_path: Path):
+    result = carried_out(tmp_path, "ring", ["kill:worker0@0.5s", "kill:worker2@0.5s"])
+    assert result.status == "finished"
+    assert {each.who for each in result.disturbances} == {"worker0", "worker2"}
+
+
+def test_below_min_workers_the_run_ends_and_says_so(tmp_path: Path):
+    with pytest.raises(SeatFailed, match=r"2 of at least 3 workers are left \(min_workers\)"):
+        carried_out(tmp_path, "ps-async", "kill:worker1@0.5s", min_workers=3)
+
+
+def test_a_worker_that_was_stopped_for_too_long_comes_back_as_new(tmp_path: Path):
+    fault = "stop:worker1@0.5s+1.5s"
+    result = carried_out(tmp_path, "ps-async", fault, seconds=7, detect_s=1)
+    assert result.status == "finished"
+    (noted,) = result.disturbances
+    assert noted.reason is not None
+    assert noted.reason.startswith("stopped (SIGSTOP)")
+    assert noted.back_s is not None
+
+
+def test_a_worker_of_a_resumed_run_is_started_again(tmp_path: Path):
+    fields = {"checkpoint_every": 20, "on_failure": "replace"}
+    parent = carried_out(tmp_path, "ring", [], seconds=1, **fields)
+    checkpoint, _ = newest(RunDir(Path(parent.run)))
+    origin = Origin(paceline.load(parent).stored, checkpoint)
+    fault = f"restart:worker1@{checkpoint.manifest.time_s + 0.5:.1f}s+0.2s"
+    result = carried_out(tmp_path, "ring", fault, origin=origin, seconds=7, **fields)
+    assert result.status == "finished"
+    assert result.disturbances[-1].back_s is not None
+
+
+def test_a_run_that_a_fault_has_ended_can_be_finished(tmp_path: Path):
+    with pytest.raises(SeatFailed, match="server0"):
+        carried_out(tmp_path, "ps-sync", "kill:server0@1s", seconds=2, checkpoint_every=20)
+    result = paceline.resume(out=tmp_path, zygote=shared_zygote())
+    assert result.status == "finished"
+    assert result.disturbances == ()
+
+
+@pytest.mark.thorough
+def test_those_that_were_left_can_be_resumed_as_so_many(tmp_path: Path):
+    fields = {"checkpoint_every": 20, "on_failure": "go-on"}
+    parent = carried_out(tmp_path, "ring", "kill:worker1@0.5s", seconds=2.5, **fields)
+    checkpoint, _ = newest(RunDir(Path(parent.run)))
+    assert {*checkpoint.manifest.seats} == {"worker0", "worker2"}
+    origin = Origin(paceline.load(parent).stored, checkpoint)
+    result = carried_out(tmp_path, "ring", [], origin, num_workers=2, seconds=4, **fields)
+    assert result.status == "finished"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("strategy", ALL)
+@pytest.mark.parametrize(
+    "fault", ["late:worker2@0.5s", "stop:worker1@0.5s+1s", "slow:worker1x4@0.5s+1s"]
+)
+def test_late_stopped_and_slow_workers(strategy: str, fault: str, tmp_path: Path):
+    result = carried_out(tmp_path, strategy, fault, seconds=6)
+    assert result.status == "finished"
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("strategy", ALL)
+def test_random_kills(strategy: str, tmp_path: Path):
+    fault = "random:mtbf=1s,restart=0.3s"
+    result = carried_out(tmp_path, strategy, fault, seconds=20, eval_every=500)
+    assert result.status == "finished"
+    assert len(result.disturbances) > 5
