@@ -75,8 +75,8 @@ def test_below_min_workers_the_run_ends_and_says_so(tmp_path: Path):
 
 
 def test_a_worker_that_was_stopped_for_too_long_comes_back_as_new(tmp_path: Path):
-    fault = "stop:worker1@0.5s+1.5s"
-    result = carried_out(tmp_path, "ps-async", fault, seconds=7, detect_s=1)
+    fault = "stop:worker1@0.5s+3s"
+    result = carried_out(tmp_path, "ps-async", fault, seconds=8, detect_s=1)
     assert result.status == "finished"
     (noted,) = result.disturbances
     assert noted.reason is not None
