@@ -16,6 +16,7 @@ LATE_S: Final = 0.7
 _LOOK_S: Final = 0.1
 _LOOKS: Final = f"""
 import os, time
+os.write(1, b"\\n")
 before = time.monotonic()
 while os.getppid() == {{parent}}:
     time.sleep({_LOOK_S})
@@ -34,6 +35,8 @@ class Standstills:
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-S", "-c", looks], stdout=subprocess.PIPE, bufsize=0
         )
+        assert self._process.stdout is not None
+        self._process.stdout.readline()  # it looks from now on
 
     def newest(self) -> list[float]:
         """How long each lasted that is not forgotten, in seconds."""

@@ -55,7 +55,7 @@ def test_the_others_go_on_without_a_worker_that_is_killed(strategy: str, tmp_pat
 
 @pytest.mark.parametrize("strategy", ["ring", "ps-sync"])
 def test_a_worker_that_is_started_again_takes_part(strategy: str, tmp_path: Path):
-    result = carried_out(tmp_path, strategy, "restart:worker1@0.5s+0.2s", seconds=6, eval_every=200)
+    result = carried_out(tmp_path, strategy, "restart:worker1@0.5s+0.2s", seconds=9, eval_every=200)
     assert result.status == "finished"
     (noted,) = result.disturbances
     assert noted.back_s is not None
