@@ -40,7 +40,7 @@ class Standstills:
 
     def newest(self) -> list[float]:
         """How long each lasted that is not forgotten, in seconds."""
-        time.sleep(2 * _LOOK_S)  # the process that looks may be the next to be woken
+        time.sleep(5 * _LOOK_S)  # the process that looks may be the next to be woken
         return [float(each) for each in self.forget().split()]
 
     def forget(self) -> bytes:

@@ -14,7 +14,7 @@ def test_a_pause_is_noticed_and_can_be_forgotten():
     looking.suspend()  # as all are, when the machine is
     time.sleep(LATE_S + 0.5)
     looking.resume()
-    (stood_s,) = standstills.newest()
+    stood_s = standstills.newest()
     standstills.close()
-    assert stood_s >= LATE_S
+    assert max(stood_s) >= LATE_S
     assert not looking.is_running()
