@@ -16,8 +16,8 @@ LATE_S: Final = 0.7
 _LOOK_S: Final = 0.1
 _LOOKS: Final = f"""
 import os, time
-os.write(1, b"\\n")
 before = time.monotonic()
+os.write(1, b"\\n")
 while os.getppid() == {{parent}}:
     time.sleep({_LOOK_S})
     now = time.monotonic()
