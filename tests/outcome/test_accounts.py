@@ -8,7 +8,7 @@ import pytest
 from paceline.comm import words
 from paceline.comm.spelling import BadWord, decode, encode
 from paceline.outcome.accounts import RefusedSteps, ServerAccount, WorkerAccount, account_of
-from paceline.outcome.results import BucketTotals
+from paceline.outcome.buckets import BucketTotals
 
 KNOWN = words.vocabulary([words.Trained, words.Served, words.Evaluated, words.Refused])
 DONE = {"train_s": 2.0, "worker_steps": 3, "samples": 30}

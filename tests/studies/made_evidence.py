@@ -8,7 +8,8 @@ from pathlib import Path
 import polars
 
 from paceline.description import parse_rate
-from paceline.outcome.results import BucketTotals, NodeUsage
+from paceline.outcome.buckets import BucketTotals
+from paceline.outcome.results import NodeUsage
 from paceline.store.stored import StoredRun
 from paceline.studies.evidence import Evidence
 from paceline.studies.grid import Grid, Planned, Variant

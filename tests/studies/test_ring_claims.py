@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from paceline.outcome.results import BucketTotals
+from paceline.outcome.buckets import BucketTotals
 from paceline.studies import ring_claims
 from paceline.studies.evidence import Evidence, Untestable
 from paceline.studies.grid import Planned

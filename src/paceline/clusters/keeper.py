@@ -18,7 +18,7 @@ import traceback
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
 
 from paceline.clusters.luggage import Unpacked, Unwelcome
 from paceline.clusters.minding import DUMP, Minder, end_all, wake_on_child
@@ -42,11 +42,13 @@ from paceline.comm.keeper_words import (
 from paceline.comm.line import Line, LineClosed
 from paceline.comm.pair_line import PairLine
 from paceline.comm.roster import Seat
-from paceline.comm.tcp_line import TcpLine
 from paceline.comm.ticket import Ticket
 from paceline.store.runs import RunDir
 from paceline.system import linux
 from paceline.system.interfaces import faster_than
+
+if TYPE_CHECKING:  # TLS takes a while to import, and a keeper of this machine needs none
+    from paceline.comm.tcp_line import TcpLine
 
 # How often it is looked whether the driver is gone while nodes are made.
 _LOOK_S: Final = 0.2

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar, final
 
-from paceline.outcome.results import BucketTotals
+from paceline.outcome.buckets import BucketTotals
 from paceline.reading import schema
 from paceline.reading.schema import AnyFloat
 

@@ -8,6 +8,7 @@ from pathlib import PurePath
 from typing import Any, Literal, Self, final
 
 from paceline.errors import StoreError
+from paceline.outcome.buckets import BucketTotals
 from paceline.outcome.disturbed import Disturbance
 from paceline.outcome.facts import MOST_WORKERS
 from paceline.reading import schema
@@ -72,20 +73,6 @@ class PairRate:
     bits_per_s: float
     """Headers included."""
     round_trip_s: float
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class BucketTotals:
-    """A group of gradients that leaves as soon as back-propagation has finished it."""
-
-    num_bytes: int
-    start_s: float
-    """When its exchange began, counted from the start of the step: the mean over all steps."""
-    run_s: float
-    """How long it was being exchanged, in all."""
-    wait_s: float
-    """How much of that the worker had nothing else to do, in all."""
 
 
 @final

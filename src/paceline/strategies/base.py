@@ -161,7 +161,7 @@ class Member(Stateful, ABC):
         `late_s` and `wait_s` (how it came to synchronous updates, and waited for others),
         `apply_s` (how long it applied updates itself), `hidden_s` (how long gradients travelled
         while it computed), `algorithm` and `round_trip_s` (what it chose by measurement) and
-        `buckets` (see `results.BucketTotals`): all of
+        `buckets` (see `outcome.buckets`): all of
         `outcome.accounts.WorkerAccount`, and of its types, or the run fails with the name of the
         one that is not. Any other name may have a number: the result has it in the worker's
         `other`.
