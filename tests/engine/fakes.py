@@ -42,6 +42,25 @@ class Scattered(Strategy):
         raise NotImplementedError
 
 
+class InStep(Strategy):
+    """Workers of which each needs all others in every step, and which take in who comes."""
+
+    @property
+    def name(self) -> str:
+        return "tests.engine.fakes:InStep"
+
+    @property
+    def in_step(self) -> bool:
+        return True
+
+    @property
+    def survives_workers(self) -> bool:
+        return True
+
+    def join(self, place: Place) -> Member:
+        raise NotImplementedError
+
+
 SPEC = RunSpec.from_table(
     {"workload": "logistic-mnist", "steps": 100, "stuck_s": 60.0, "eval_every": 10}
 )

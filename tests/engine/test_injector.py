@@ -44,7 +44,8 @@ class Scene:
         self.struck.clear()
         self.clock.now_s = 1000.0 + time_s
         names = [f"worker{index}" for index in range(living)]
-        self.injector.tick(time_s, steps, self.roster, names)
+        self.injector.strike_due(time_s, steps, self.roster, names)
+        self.injector.end_due()
         return list(self.struck)
 
     def replace(self, name: str) -> None:

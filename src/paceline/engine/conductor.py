@@ -97,6 +97,7 @@ class Conductor:
             ending=self._ending,
             agenda=agenda_of(spec, order, resumed),
             keeping=self._keeping,
+            now=now,
         )
         if resumed is not None:
             self._ledger.go_on(resumed.time_s, resumed.evaluations)
@@ -135,6 +136,7 @@ class Conductor:
             bring_back=self._losses.bring_back,
             disturbances=self._disturbances,
             now=now,
+            dilation=spec.dilation,
         )
 
     @property
@@ -158,10 +160,12 @@ class Conductor:
             self._take(name, word)
         self._see_off()
         self._losses.attend()
+        self._gates.attend()
+        self._injector.end_due()
         if self._gates.phase == "training" and not self._ending.is_stopping:
             steps = self._newest.global_steps
             roster, taking_part = self._attendance.roster, self._gates.taking_part
-            self._injector.tick(self._ledger.time_s, steps, roster, taking_part)
+            self._injector.strike_due(self._ledger.time_s, steps, roster, taking_part)
 
     def left(self, departure: Departure) -> None:
         """A seat's process has ended: well, or as the first thing that went wrong."""

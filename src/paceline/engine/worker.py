@@ -247,6 +247,7 @@ class Worker:
         self.feed.order = dataclasses.replace(self.feed.order, start=num_done)
         self.session.enter(num_done, is_over=is_over)
         self.line.send(words.Entered(num_done))
+        self.session.rest_if_due()
 
     def _prepare_upkeep(self) -> None:
         """Make room for copies while others still join; a worker that goes on may owe an answer."""
