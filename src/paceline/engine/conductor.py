@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import final
 
 from paceline.clusters.base import Departure
@@ -101,8 +102,10 @@ class Conductor:
         )
         if resumed is not None:
             self._ledger.go_on(resumed.time_s, resumed.evaluations)
-        self._newest = Newest({seat.name: seat for seat in seats}, is_replayed=spec.is_replayed)
-        self._gates.num_done = self._newest.num_done
+        self._newest = Newest(
+            {seat.name: seat for seat in seats}, batch=order.batch, is_replayed=spec.is_replayed
+        )
+        self._gates.begins_at = partial(self._newest.begins_at, in_step=spec.strategy.in_step)
         self._progress = Pace(spec, order)
         # A worker says nothing between two rows, however far apart these are.
         limit_s = max(spec.stuck_s, 2 * spec.record.interval_s) * spec.dilation
@@ -111,7 +114,8 @@ class Conductor:
             run_dir, seats, warn=self._ledger.warn, fail=self._ending.fail
         )
         self._alerts: tuple[str, ...] = ()
-        self._disturbances = Disturbances(self._ledger, now)
+        known_s = 2 * spec.detect_s
+        self._disturbances = Disturbances(self._ledger, now, known_s)
         self._losses = Losses(
             policy or policy_of(spec.when_lost, spec.min_workers),
             seats={seat.name: seat for seat in seats},
@@ -126,7 +130,7 @@ class Conductor:
             deliveries=self._deliveries,
             disturbances=self._disturbances,
             recovery_s=limit_s,
-            known_s=2 * spec.detect_s,
+            known_s=known_s,
             now=now,
         )
         self._injector = Injector(
@@ -262,6 +266,7 @@ class Conductor:
                 self._outcome.refused[name] = steps
             case words.Trained(account):
                 self._gates.trained(name, account)
+                self._count_rows_lost()
             case words.Settled():
                 self._gates.settled(name)
             case words.Saved():
@@ -280,6 +285,11 @@ class Conductor:
                 if not self._attendance.knows(seat):
                     raise Odd(f"it said that it lost {seat!r}, which is no seat of this run")
                 self._losses.reported(name, seat, reason)
+
+    def _count_rows_lost(self) -> None:
+        if any(each.is_absence for each in self._outcome.disturbances):
+            workers = self._gates.taking_part
+            self._outcome.rows_lost = self._newest.rows_lost(workers)
 
     def _on_joined(self, name: str, word: words.Joined) -> None:
         self._ledger.joined(word)

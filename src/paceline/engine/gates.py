@@ -67,8 +67,8 @@ class Gates:
         self._paused: dict[str, int] = {}
         self._late: list[str] = []
         self._entering: set[str] = set()
-        self.num_done: Callable[[Collection[str]], int] = lambda _: 0
-        """About how many steps each of these workers has made."""
+        self.begins_at: Callable[[str, Collection[str]], int] = lambda _name, _others: 0
+        """With which of its batches a worker begins while these others train."""
         self._newly_in: set[str] = set()
         """Workers that came while others trained, until they have rested with them once."""
         self._settling = Settling(lines.tell)
@@ -212,7 +212,7 @@ class Gates:
         for name in late:
             self._attendance.enroll(name)
             self._entering.add(name)
-            self._lines.tell(name, self._late_start())
+            self._lines.tell(name, self._late_start(name))
 
     @property
     def _takes_in(self) -> bool:
@@ -228,12 +228,12 @@ class Gates:
         then have no state. Where there are none, those that rest meet a new one themselves."""
         return bool(self._attendance.names("server"))
 
-    def _late_start(self) -> words.Start:
+    def _late_start(self, name: str) -> words.Start:
         return words.Start(
             self._ledger.start_for_late,
             self._agenda.rest_at,
             is_late=True,
-            num_done=self.num_done(self._training),
+            num_done=self.begins_at(name, self._training),
         )
 
     def entered(self, name: str) -> None:

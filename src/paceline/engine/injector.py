@@ -147,13 +147,13 @@ class _RandomKills:
     def due(self, time_s: float, seats: Sequence[str], living: Collection[str]) -> list[str]:
         if time_s < self._next_s or self._num == self.fault.most:
             return []
-        self._next_s = max(time_s, self._next_s + self._gap_s())
         wanted = {"workers": ("worker",), "servers": ("server",), "all": ("worker", "server")}
         roles = wanted[self.fault.victims]
         names = [name for name in seats if role_of(name) in roles]
         if len(living) == 1:
             names = [name for name in names if name not in living]
         if not names:
-            return []
+            return []  # it strikes as soon as another lives
+        self._next_s = max(time_s, self._next_s + self._gap_s())
         self._num += 1
         return [self._draw.choice(names)]
