@@ -364,6 +364,7 @@ class Stage:
         policy: DeparturePolicy | None = None,
         can_restart: bool = True,
         spec: RunSpec = SPEC,
+        strike: Callable[[Word], None] = lambda _: None,
     ) -> None:
         seats = [Seat("worker", index, "node0") for index in range(workers)]
         seats += [Seat("server", index, "node0") for index in range(servers)]
@@ -389,6 +390,7 @@ class Stage:
             outcome=self.outcome,
             began_s=self.now.now_s,
             restart=self.restart,
+            strike=strike,
             policy=policy,
             faults=spec.fault,
             now=self.now,

@@ -224,8 +224,10 @@ class Gates:
 
     @property
     def _has_servers(self) -> bool:
-        """Whether a worker that steps while others rest leaves something half done at servers, which
-        then have no state. Where there are none, those that rest meet a new one themselves."""
+        """Whether a worker that steps while others rest leaves something half done at servers.
+
+        They then have no state. Where there are none, those that rest meet a new one themselves.
+        """
         return bool(self._attendance.names("server"))
 
     def _late_start(self, name: str) -> words.Start:

@@ -14,7 +14,7 @@ from paceline.outcome.outcome import Outcome
 from paceline.store.checkpoints import FileSum, Manifest, clear_arriving, complete
 from paceline.store.runs import RunDir
 
-# How long training stands still for a checkpoint: a seat that needs longer waits for what never comes.
+# How long training stands still for a checkpoint: who needs longer waits for what never comes.
 _LONGEST_S: Final = 60.0
 
 
