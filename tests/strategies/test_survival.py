@@ -79,6 +79,13 @@ def test_a_worker_whose_link_is_cut_comes_back_as_new(strategy: str, tmp_path: P
     assert given_up[-1].back_s is not None
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make nodes with links of their own")
+def test_a_strategy_that_needs_every_worker_ends_when_a_link_is_cut(tmp_path: Path):
+    cluster = {"name": "emulated", "link": "1gbit"}
+    with pytest.raises(SeatFailed, match="worker"):
+        carried_out(tmp_path, "ddp", "cut:node1@1s+30s", seconds=25, cluster=cluster)
+
+
 def test_two_of_three_may_die_at_once(tmp_path: Path):
     result = carried_out(tmp_path, "ring", ["kill:worker0@0.5s", "kill:worker2@0.5s"])
     assert result.status == "finished"

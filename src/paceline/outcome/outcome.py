@@ -87,7 +87,7 @@ class Outcome:
     disturbances: list[Disturbance] = field(default_factory=list)
     """Faults that struck and seats that were lost, in that order."""
     rows_lost: int | None = None
-    """Rows that nobody trained on, since their worker was away; None where none was."""
+    """Rows that were not trained on, since their worker was away; None where none was."""
 
     def note_listeners(self, who: str, places: Sequence[str]) -> None:
         """Add where somebody listens, once each."""
