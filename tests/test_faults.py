@@ -50,6 +50,12 @@ def test_what_is_wrong_is_said(text: str, reason: str):
         Fault.parse(text)
 
 
+@pytest.mark.parametrize("strategy", ["ddp", "ring", "ps-sync"])
+def test_a_link_can_be_cut_whatever_becomes_of_the_run(strategy: str):
+    given = spec(fault="cut:node1@3s+1s", cluster="emulated", strategy=strategy)
+    assert given.may_start_again == (strategy != "ddp")
+
+
 @pytest.mark.parametrize(
     ("fields", "field", "reason"),
     [

@@ -101,14 +101,14 @@ class Fault:
     @property
     def brings_back(self) -> bool:
         """Whether a seat has to be started while the others train."""
-        return self.kind in ("restart", "late", "cut") or (
+        return self.kind in ("restart", "late") or (
             self.kind == "random" and self.lasts_s is not None
         )
 
     @property
     def may_bring_back(self) -> bool:
-        """The same, or it may come to that: who is stopped for long is given up meanwhile."""
-        return self.brings_back or self.kind == "stop"
+        """The same, or it may come to that: who is stopped or cut off for long is given up."""
+        return self.brings_back or self.kind in ("stop", "cut")
 
     def __str__(self) -> str:
         if self.kind == "random":

@@ -42,6 +42,25 @@ class Scattered(Strategy):
         raise NotImplementedError
 
 
+class InStep(Strategy):
+    """Workers of which each needs all others in every step, and which take in who comes."""
+
+    @property
+    def name(self) -> str:
+        return "tests.engine.fakes:InStep"
+
+    @property
+    def in_step(self) -> bool:
+        return True
+
+    @property
+    def survives_workers(self) -> bool:
+        return True
+
+    def join(self, place: Place) -> Member:
+        raise NotImplementedError
+
+
 SPEC = RunSpec.from_table(
     {"workload": "logistic-mnist", "steps": 100, "stuck_s": 60.0, "eval_every": 10}
 )
@@ -345,6 +364,7 @@ class Stage:
         policy: DeparturePolicy | None = None,
         can_restart: bool = True,
         spec: RunSpec = SPEC,
+        strike: Callable[[Word], None] = lambda _: None,
     ) -> None:
         seats = [Seat("worker", index, "node0") for index in range(workers)]
         seats += [Seat("server", index, "node0") for index in range(servers)]
@@ -370,6 +390,7 @@ class Stage:
             outcome=self.outcome,
             began_s=self.now.now_s,
             restart=self.restart,
+            strike=strike,
             policy=policy,
             faults=spec.fault,
             now=self.now,

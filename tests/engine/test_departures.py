@@ -1,5 +1,6 @@
 """What a departure means: what policies decide, and how the conductor carries that out."""
 
+import signal
 from dataclasses import replace
 from itertools import product
 from pathlib import Path
@@ -309,3 +310,14 @@ def test_who_was_stopped_and_went_on_is_not_started_again_when_it_is_killed_late
     stage.close()
     assert stage.seats["worker1"].incarnation == 0
     assert f"the run went on without worker1: {KILLED}" in stage.outcome.warnings
+
+
+def test_a_fault_ends_also_while_the_others_rest(tmp_path: Path):
+    spec = replace(APART, fault=(Fault.parse("stop:worker1@0s+2s"),))
+    struck: list[words.Word] = []
+    stage = Stage(tmp_path, workers=3, policy=GoOnPolicy(), spec=spec, strike=struck.append)
+    stage.play_until(lambda: isinstance(stage.seats["worker0"].errand, words.Evaluate))
+    stage.now.now_s += 3.0
+    stage.deliver()
+    stage.close()
+    assert [each.number for each in struck] == [signal.SIGSTOP, signal.SIGCONT]

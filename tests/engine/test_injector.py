@@ -5,6 +5,8 @@ import signal
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from paceline.comm.keeper_words import Cut, Signal, Slow
 from paceline.comm.roster import Roster, Seat
 from paceline.comm.words import Word
@@ -13,23 +15,25 @@ from paceline.engine.injector import Injector
 from paceline.engine.known import facts_of
 from paceline.engine.ledger import Ledger
 from paceline.faults import Fault
-from paceline.outcome.disturbed import goodput
+from paceline.outcome.disturbed import Disturbance, goodput
 from paceline.outcome.outcome import Outcome
 from paceline.store.runs import RunDir
-from tests.engine.fakes import ORDER, SPEC, FakeClock
+from tests.engine.fakes import APART, ORDER, SPEC, FakeClock
 
+APART_FACTS = facts_of(APART, ORDER)
+IN_STEP = dataclasses.replace(APART_FACTS, in_step=True)
 ROSTER = Roster.of([Seat("worker", index, f"node{index}") for index in range(3)])
 
 
 class Scene:
-    def __init__(self, folder: Path, *faults: str) -> None:
+    def __init__(self, folder: Path, *faults: str, dilation: float = 1.0) -> None:
         self.clock, self.roster = FakeClock(), ROSTER
         self.struck: list[Word] = []
         self.returns: dict[str, float] = {}
         self.outcome = Outcome()
         ledger = Ledger(SPEC, self.outcome, RunDir(folder), began_s=0.0, now=self.clock)
         ledger.started()
-        self.disturbances = Disturbances(ledger, self.clock)
+        self.disturbances = Disturbances(ledger, self.clock, known_s=10.0)
         self.injector = Injector(
             [Fault.parse(each) for each in faults],
             seed=3,
@@ -37,6 +41,7 @@ class Scene:
             bring_back=self.returns.__setitem__,
             disturbances=self.disturbances,
             now=self.clock,
+            dilation=dilation,
         )
 
     def at(self, time_s: float, steps: int = 0, living: int = 3) -> list[Word]:
@@ -44,7 +49,8 @@ class Scene:
         self.struck.clear()
         self.clock.now_s = 1000.0 + time_s
         names = [f"worker{index}" for index in range(living)]
-        self.injector.tick(time_s, steps, self.roster, names)
+        self.injector.strike_due(time_s, steps, self.roster, names)
+        self.injector.end_due()
         return list(self.struck)
 
     def replace(self, name: str) -> None:
@@ -128,8 +134,69 @@ def test_a_disturbance_is_followed_to_full_strength(tmp_path: Path):
     assert (noted.detection_s, noted.update_s, noted.strength_s) == (0.5, 1.0, 1.0)
     assert noted.back_s == 5.0
     # of 3 x 10 s it was away for 3, and two others waited for 1 each
-    in_step = facts_of(SPEC, ORDER)
-    in_step = dataclasses.replace(in_step, num_workers=3, in_step=True)
-    assert goodput([noted], in_step, 10.0) == 1 - 5 / 30
-    assert goodput([noted], dataclasses.replace(in_step, in_step=False), 10.0) == 1 - 3 / 30
-    assert goodput([], in_step, 10.0) is None
+    assert goodput([noted], IN_STEP, 10.0) == pytest.approx(1 - 5 / 30)
+    assert goodput([noted], APART_FACTS, 10.0) == pytest.approx(1 - 3 / 30)
+    assert goodput([], IN_STEP, 10.0) is None
+
+
+def test_what_is_lost_twice_counts_once():
+    first = Disturbance(who="worker1", struck_s=2.0, known_s=2.0, updated_s=4.0, back_s=6.0)
+    second = Disturbance(who="worker2", struck_s=3.0, known_s=3.0, updated_s=4.0, back_s=5.0)
+    # worker0 waits from 2 to 4, worker1 is away from 2 to 6, worker2 waits and is away from 2 to 5
+    assert goodput([first, second], IN_STEP, 10.0) == pytest.approx(1 - (2 + 4 + 3) / 30)
+
+
+def test_who_is_killed_again_while_it_enters_is_not_away_to_the_end():
+    entering = Disturbance(who="worker1", struck_s=2.0, known_s=2.0, started_s=3.0)
+    again = Disturbance(who="worker1", struck_s=4.0, known_s=4.0, started_s=5.0, back_s=6.0)
+    assert goodput([entering, again], APART_FACTS, 10.0) == pytest.approx(1 - 4 / 30)
+
+
+def test_a_late_worker_was_away_from_the_beginning():
+    late = Disturbance(who="worker2", fault="late:worker2@3s", struck_s=3.0, back_s=4.0)
+    assert goodput([late], APART_FACTS, 10.0) == pytest.approx(1 - 4 / 30)
+
+
+def test_no_more_than_all_of_training_is_lost():
+    never = Disturbance(who="worker1", struck_s=2.0, known_s=2.0, back_s=99.0)
+    assert goodput([never], IN_STEP, 10.0) == pytest.approx(1 - 24 / 30)
+
+
+@pytest.mark.parametrize("fault", ["slow:worker1x4@1s+2s", "stop:worker1@1s+2s"])
+def test_a_death_long_after_a_fault_has_ended_is_an_entry_of_its_own(fault: str, tmp_path: Path):
+    scene = Scene(tmp_path, fault)
+    scene.at(1.0)
+    scene.at(3.0)
+    scene.clock.now_s += 20.0
+    scene.disturbances.known("worker1", "node1", "killed")
+    before, after = scene.outcome.disturbances
+    assert (before.known_s, before.ended_s) == (None, 3.0)
+    assert (after.fault, after.struck_s, after.known_s) == (None, 23.0, 23.0)
+    scene.disturbances.started("worker1")
+    scene.disturbances.back("worker1")
+    before, after = scene.outcome.disturbances
+    assert (before.back_s, after.back_s) == (None, 23.0)
+
+
+def test_who_a_cut_made_unreachable_may_be_known_a_moment_after_its_end(tmp_path: Path):
+    scene = Scene(tmp_path, "cut:node1@1s+5s")
+    scene.at(1.0)
+    scene.at(6.0)
+    scene.clock.now_s += 0.5
+    scene.disturbances.known("worker1", "node1", "cannot be reached")
+    (noted,) = scene.outcome.disturbances
+    assert (noted.who, noted.known_s) == ("worker1", 6.5)
+
+
+def test_what_lasts_is_as_slow_as_the_training_clock(tmp_path: Path):
+    scene = Scene(tmp_path, "stop:worker0@1s+2s", "restart:worker1@1s+3s", dilation=10.0)
+    scene.at(1.0)
+    assert scene.returns == {"worker0": 1021.0, "worker1": 1031.0}
+
+
+def test_a_kill_that_had_to_spare_the_last_strikes_when_another_lives(tmp_path: Path):
+    scene = Scene(tmp_path, "random:mtbf=2s,most=1")
+    scene.roster = Roster.of([Seat("worker", 0, "node0")])
+    assert scene.at(100.0, living=1) == []
+    scene.roster = ROSTER
+    assert len(scene.at(100.1)) == 1

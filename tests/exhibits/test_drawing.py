@@ -5,6 +5,7 @@ import pytest
 from jsonschema import ValidationError
 
 from paceline.exhibits import drawing
+from paceline.exhibits.marks import Mark
 from paceline.exhibits.values import Column, Figure, Table
 from tests import vega_lite
 
@@ -21,11 +22,18 @@ X = Column(name="x", label="x", unit="s", form=".1f")
 Y = Column(name="y", label="y", unit="%", form=".1f", scale=100)
 RAW = Column(name="raw", label="raw", form=".1f")
 SIDES = {"by": "run", "strategies": {"ring": "ring", "ps-sync": "ps-sync"}}
+MARKS = [
+    Mark(at=1.25, label="kill:worker1@1.25s", line="ring"),
+    Mark(at=1.25, label="kill:worker1@1.25s", line="ps-sync"),
+    Mark(at=1.5, label="worker2 lost", line="ring"),
+]
 ONE_EACH = FRAME.filter(panel="a")
 
 CHARTS = {
     "lines": lambda: drawing.lines(FRAME, X, Y, **SIDES),
     "lines with raw ones": lambda: drawing.lines(FRAME, X, Y, faint=RAW, step=True, **SIDES),
+    "lines with marks": lambda: drawing.lines(FRAME, X, Y, marks=MARKS, **SIDES),
+    "panels with marks": lambda: drawing.lines(FRAME, X, Y, panels="panel", marks=MARKS, **SIDES),
     "lines in panels": lambda: drawing.lines(FRAME, X, Y, panels="panel", zero=True, **SIDES),
     "points": lambda: drawing.points(FRAME, X, Y, **SIDES),
     "points with a rule": lambda: drawing.points(FRAME, X, Y, rule=RAW, ordinal=True, **SIDES),
@@ -63,6 +71,27 @@ def test_values_are_drawn_in_their_unit():
         "ps-sync,1.0,300.0",
         "ps-sync,2.0,400.0",
     ]
+
+
+def test_a_mark_has_a_rule_for_each_line_and_one_label():
+    _, rule, text = spec_of("lines with marks")["layer"]
+    drawn = spec_of("lines with marks")["datasets"] if "name" in rule["data"] else None
+    rules, labels = (
+        each["data"].get("values") or drawn[each["data"]["name"]] for each in (rule, text)
+    )
+    assert [(each["run"], each["x"]) for each in rules] == [
+        ("ring", 1.25),
+        ("ps-sync", 1.25),
+        ("ring", 1.5),
+    ]
+    assert {each["label"] for each in labels} == {"kill:worker1@1.25s", "worker2 lost"}
+    assert len(labels) == 2
+
+
+def test_many_marks_are_rules_without_labels():
+    many = [Mark(at=i, label=f"worker{i} lost", line="ring") for i in range(20)]
+    layers = drawing.lines(FRAME, X, Y, marks=many, **SIDES).to_dict()["layer"]
+    assert [each["mark"]["type"] for each in layers] == ["line", "rule"]
 
 
 def marks(num_lines: int, num_points: int) -> bool:

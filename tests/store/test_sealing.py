@@ -445,3 +445,31 @@ class TestReplayedCompute:
 def totals_of(**others: Any) -> WorkerAccount:
     known = {"worker_steps": 100, "samples": 1000, "train_s": 1.0, "global_steps": 100}
     return WorkerAccount(**known | {"late_steps": 0} | others)
+
+
+def test_what_every_incarnation_of_a_worker_did_counts(run: RunDir):
+    first = [step_row(1, 40, 40, 9.0, sent_bytes=400), step_row(2, 70, 30, 9.0, sent_bytes=700)]
+    second = [step_row(4, 5, 5, 2.0, sent_bytes=50), step_row(5, 50, 45, 2.0, sent_bytes=500)]
+    write(run, "worker0", *first, *second)
+    (worker,) = seal(run, facts_of(), Outcome()).workers
+    assert (worker.worker_steps, worker.samples, worker.sent_bytes) == (120, 1200, 1200)
+
+
+def test_rows_of_an_earlier_incarnation_count_beside_what_the_last_one_said(run: RunDir):
+    write(run, "worker0", step_row(2, 70, 70, 9.0), step_row(5, 50, 50, 2.0))
+    said = {"worker0": WorkerAccount(train_s=6.0, worker_steps=52, samples=520, final_loss=2.0)}
+    result = seal(run, facts_of(), Outcome(totals=said))
+    assert (result.worker_steps, result.samples, result.final_loss) == (122, 1220, 2.0)
+
+
+def test_the_last_tenth_is_that_of_the_last_incarnation(run: RunDir):
+    write(
+        run, "worker0", step_row(2, 70, 70, 9.0), step_row(5, 90, 90, 2.0), step_row(6, 100, 10, 1)
+    )
+    assert seal(run, facts_of(), Outcome()).final_loss == pytest.approx(1.0)
+
+
+def test_the_steady_rate_counts_what_every_incarnation_did(run: RunDir):
+    rows = [step_row(1, 10, 10, 1.0), step_row(4, 40, 30, 1.0), step_row(9, 20, 20, 1.0)]
+    write(run, "worker0", *rows, step_row(10, 30, 10, 1.0))
+    assert seal(run, facts_of(), Outcome()).steady_samples_per_s == pytest.approx(600 / 9)

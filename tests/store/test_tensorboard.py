@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from paceline.outcome.disturbed import Disturbance
 from paceline.store.tensorboard import write_events
 
 
@@ -93,3 +94,14 @@ def test_the_graph_is_read_back_as_a_graph(tmp_path: Path):
 def test_nothing_to_tell_writes_nothing(tmp_path: Path):
     write_events(tmp_path / "tensorboard", [], [], [])
     assert not (tmp_path / "tensorboard").exists()
+
+
+def test_what_disturbed_a_run_is_text_at_its_moment(tmp_path: Path):
+    from tensorboard.backend.event_processing.event_accumulator import EventAccumulator
+
+    struck = Disturbance(who="worker1", fault="kill:worker1@5s", struck_s=5.0, known_s=5.25)
+    write_events(tmp_path, [], [], [], disturbances=[struck])
+    events = EventAccumulator(str(tmp_path / "disturbances")).Reload()
+    (event,) = events.Tensors("disturbances")
+    (text,) = event.tensor_proto.string_val
+    assert text.decode() == "at 5.0 s kill:worker1@5s struck, known after 0.2 s"

@@ -172,6 +172,8 @@ class Worker:
         self.lives, self.is_cut = True, False
         self.has_begun, self.is_entering = False, is_late
         self.done: tuple[int, Tensor] | None = None
+        self.num_taken = 0
+        """Up to which of its batches it is."""
         self.channel = FaultyChannel(world, self)
         model = nn.Linear(3, 2, bias=False)
         nn.init.zeros_(model.weight)
@@ -222,8 +224,10 @@ class Worker:
             self.player.wait(self._all_have_begun, "the start")
         self.channel.arm()
         is_over = member.enter() if self.place.is_late else False
+        self.num_taken = member.num_begun
         self.is_entering = False
         while not is_over:
+            self.num_taken += 1
             member.begin(last=False)
             self.place.replica.gradients.fill_(1.0)
             last = member.global_steps + 1 >= self.world.schedule.steps

@@ -317,6 +317,15 @@ def test_there_is_leave_for_who_comes_while_there_are_steps(link: Answers):
     assert rule.join(3)
 
 
+def test_who_comes_when_no_step_is_left_hears_that_and_makes_none(link: Answers):
+    rule = each(link, Bounded(range(2), staleness=9), most_steps=2)
+    assert not rule.join(2)
+    rule.pull(Arrival(2, CHUNKS[0], PULL, 0, torch.ones(0), push=0))
+    assert {flags for *_, flags in link.taken()} == {LAST}
+    rule.pull(Arrival(1, CHUNKS[0], PULL, 0, torch.ones(0), push=0))
+    assert {flags for *_, flags in link.taken()} == {0}
+
+
 # Gradients that come before their word, in any order.
 
 

@@ -57,6 +57,14 @@ def test_one_at_rest_looks_at_what_was_said_before_it_rested():
     play(Schedule(4, 1, kills, cut={"worker0.0"}, returns={"worker0"}, late={"worker1"}))
 
 
+@pytest.mark.parametrize("moment", range(3, 30, 3))
+def test_who_comes_begins_with_the_batch_that_the_others_begin_next(moment: int):
+    world = play(Schedule(workers=3, steps=6, kills={"worker1.0": moment}, returns={"worker1"}))
+    taken = [each.num_taken for each in world.members.values()]
+    assert min(taken) >= 6
+    assert max(taken) - min(taken) <= 1  # one was before the step under way, another in it
+
+
 def test_a_schedule_always_comes_to_the_same():
     schedule = Schedule(4, 5, {"worker1.0": 7, "worker2.0": 9}, returns={"worker1"}, order=5)
     first, second = play(schedule), play(schedule)

@@ -1,6 +1,7 @@
 """Each cell of the table of what survives: real processes are killed, and the run finishes."""
 
 import dataclasses
+import os
 from pathlib import Path
 
 import pytest
@@ -53,7 +54,7 @@ def test_the_others_go_on_without_a_worker_that_is_killed(strategy: str, tmp_pat
         assert result.servers[0].updates >= sum(survivors)
 
 
-@pytest.mark.parametrize("strategy", ["ring", "ps-sync"])
+@pytest.mark.parametrize("strategy", ["ring", "ps-sync", "ps-ssp"])
 def test_a_worker_that_is_started_again_takes_part(strategy: str, tmp_path: Path):
     result = carried_out(tmp_path, strategy, "restart:worker1@0.5s+0.2s", seconds=9, eval_every=200)
     assert result.status == "finished"
@@ -61,6 +62,28 @@ def test_a_worker_that_is_started_again_takes_part(strategy: str, tmp_path: Path
     assert noted.back_s is not None
     assert noted.updated_s < noted.back_s  # nobody waited for it
     assert result.workers[1].worker_steps > 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make nodes with links of their own")
+@pytest.mark.parametrize("strategy", ["ring", "ps-sync"])
+def test_a_worker_whose_link_is_cut_comes_back_as_new(strategy: str, tmp_path: Path):
+    cluster = {"name": "emulated", "link": "1gbit"}
+    result = carried_out(
+        tmp_path, strategy, "cut:node1@1s+7s", seconds=20, cluster=cluster, eval_every=500
+    )
+    assert result.status == "finished"
+    given_up = [each for each in result.disturbances if each.known_s is not None]
+    assert {each.who for each in given_up} == {"worker1"}
+    assert given_up[0].fault == "cut:node1@1s+7s"
+    assert given_up[0].updated_s is not None
+    assert given_up[-1].back_s is not None
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make nodes with links of their own")
+def test_a_strategy_that_needs_every_worker_ends_when_a_link_is_cut(tmp_path: Path):
+    cluster = {"name": "emulated", "link": "1gbit"}
+    with pytest.raises(SeatFailed, match="worker"):
+        carried_out(tmp_path, "ddp", "cut:node1@1s+30s", seconds=25, cluster=cluster)
 
 
 def test_two_of_three_may_die_at_once(tmp_path: Path):

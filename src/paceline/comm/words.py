@@ -61,7 +61,7 @@ class Start(Word):
     is_late: bool = False
     """Whether the others train already."""
     num_done: int = 0
-    """About how many steps each of the others has made then."""
+    """With which of its batches it begins, about."""
 
 
 @final
@@ -214,7 +214,7 @@ class Entered(Word):
     """A worker that was started while others trained takes part from now on."""
 
     num_before: int = 0
-    """How many steps each of them had made by then."""
+    """With which of its batches it begins."""
 
 
 @final

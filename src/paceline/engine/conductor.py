@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import final
 
 from paceline.clusters.base import Departure
@@ -97,11 +98,14 @@ class Conductor:
             ending=self._ending,
             agenda=agenda_of(spec, order, resumed),
             keeping=self._keeping,
+            now=now,
         )
         if resumed is not None:
             self._ledger.go_on(resumed.time_s, resumed.evaluations)
-        self._newest = Newest({seat.name: seat for seat in seats}, is_replayed=spec.is_replayed)
-        self._gates.num_done = self._newest.num_done
+        self._newest = Newest(
+            {seat.name: seat for seat in seats}, batch=order.batch, is_replayed=spec.is_replayed
+        )
+        self._gates.begins_at = partial(self._newest.begins_at, in_step=spec.strategy.in_step)
         self._progress = Pace(spec, order)
         # A worker says nothing between two rows, however far apart these are.
         limit_s = max(spec.stuck_s, 2 * spec.record.interval_s) * spec.dilation
@@ -110,7 +114,8 @@ class Conductor:
             run_dir, seats, warn=self._ledger.warn, fail=self._ending.fail
         )
         self._alerts: tuple[str, ...] = ()
-        self._disturbances = Disturbances(self._ledger, now)
+        known_s = 2 * spec.detect_s
+        self._disturbances = Disturbances(self._ledger, now, known_s)
         self._losses = Losses(
             policy or policy_of(spec.when_lost, spec.min_workers),
             seats={seat.name: seat for seat in seats},
@@ -125,7 +130,7 @@ class Conductor:
             deliveries=self._deliveries,
             disturbances=self._disturbances,
             recovery_s=limit_s,
-            known_s=2 * spec.detect_s,
+            known_s=known_s,
             now=now,
         )
         self._injector = Injector(
@@ -135,6 +140,7 @@ class Conductor:
             bring_back=self._losses.bring_back,
             disturbances=self._disturbances,
             now=now,
+            dilation=spec.dilation,
         )
 
     @property
@@ -158,10 +164,12 @@ class Conductor:
             self._take(name, word)
         self._see_off()
         self._losses.attend()
+        self._gates.attend()
+        self._injector.end_due()
         if self._gates.phase == "training" and not self._ending.is_stopping:
             steps = self._newest.global_steps
             roster, taking_part = self._attendance.roster, self._gates.taking_part
-            self._injector.tick(self._ledger.time_s, steps, roster, taking_part)
+            self._injector.strike_due(self._ledger.time_s, steps, roster, taking_part)
 
     def left(self, departure: Departure) -> None:
         """A seat's process has ended: well, or as the first thing that went wrong."""
@@ -258,6 +266,7 @@ class Conductor:
                 self._outcome.refused[name] = steps
             case words.Trained(account):
                 self._gates.trained(name, account)
+                self._count_rows_lost()
             case words.Settled():
                 self._gates.settled(name)
             case words.Saved():
@@ -276,6 +285,11 @@ class Conductor:
                 if not self._attendance.knows(seat):
                     raise Odd(f"it said that it lost {seat!r}, which is no seat of this run")
                 self._losses.reported(name, seat, reason)
+
+    def _count_rows_lost(self) -> None:
+        if any(each.is_absence for each in self._outcome.disturbances):
+            workers = self._gates.taking_part
+            self._outcome.rows_lost = self._newest.rows_lost(workers)
 
     def _on_joined(self, name: str, word: words.Joined) -> None:
         self._ledger.joined(word)

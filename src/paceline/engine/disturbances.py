@@ -14,7 +14,9 @@ from paceline.outcome.disturbed import Disturbance
 class Disturbances:
     """What the driver knows of each, in the order in which they struck."""
 
-    def __init__(self, ledger: Ledger, now: Callable[[], float]) -> None:
+    def __init__(self, ledger: Ledger, now: Callable[[], float], known_s: float = 0.0) -> None:
+        """Within `known_s` after a fault has ended it is known who is gone because of it."""
+        self._known_s = known_s
         self._ledger = ledger
         self._now = now
         self._num_updates = 0
@@ -37,21 +39,31 @@ class Disturbances:
     def known(self, who: str, node: str, reason: str) -> None:
         """A seat was given up: because of a fault of its own or of its node, or of another."""
         now_s = self._ledger.time_s
-        index = self._find(lambda each: each.who in (who, node) and each.known_s is None)
-        if index is None or self._all[index].back_s is not None:
+        index = self._find(lambda each: each.who in (who, node) and self._explains(each, now_s))
+        if index is None:
             self._all.append(Disturbance(who=who, struck_s=now_s))
             index = len(self._all) - 1
         self._note(index, who=who, known_s=now_s, reason=reason)
         self._waiting[index] = (self._now(), self._num_updates)
 
+    def _explains(self, each: Disturbance, now_s: float) -> bool:
+        """Whether a seat that is given up now may be so because of this."""
+        if each.known_s is not None or each.back_s is not None:
+            return False
+        is_slow = each.fault is not None and each.fault.startswith("slow:")
+        after_s = 0.0 if is_slow else self._known_s
+        return each.ended_s is None or now_s - each.ended_s <= after_s
+
     def started(self, who: str) -> None:
         """A seat was started while others train."""
-        index = self._find(lambda each: each.who == who and each.started_s is None)
+        index = self._find(
+            lambda each: each.who == who and each.is_absence and each.started_s is None
+        )
         self._note(index, started_s=self._ledger.time_s)
 
     def back(self, who: str) -> None:
         """It takes part."""
-        index = self._find(lambda each: each.who == who and each.back_s is None)
+        index = self._find(lambda each: each.who == who and each.is_absence and each.back_s is None)
         self._note(index, back_s=self._ledger.time_s)
 
     def updated(self, global_steps: int | None) -> None:

@@ -33,6 +33,9 @@ _TOO_OFTEN: Final = (
     "a checkpoint was due while the one before was still being written, and was left out"
 )
 
+# How long a gate waits for a worker that has just come, and does not rest.
+_HOLD_S: Final = 20.0
+
 
 @final
 class Gates:
@@ -49,6 +52,7 @@ class Gates:
         ending: Ending,
         agenda: Agenda,
         keeping: Keeping,
+        now: Callable[[], float],
     ) -> None:
         self._spec = spec
         self._attendance = attendance
@@ -63,13 +67,16 @@ class Gates:
         self._paused: dict[str, int] = {}
         self._late: list[str] = []
         self._entering: set[str] = set()
-        self.num_done: Callable[[Collection[str]], int] = lambda _: 0
-        """About how many steps each of these workers has made."""
+        self.begins_at: Callable[[str, Collection[str]], int] = lambda _name, _others: 0
+        """With which of its batches a worker begins while these others train."""
         self._newly_in: set[str] = set()
         """Workers that came while others trained, until they have rested with them once."""
         self._settling = Settling(lines.tell)
         self._is_saved = False
         self._keeps = False
+        self._now = now
+        self._held_since_s: float | None = None
+        """Since when a gate waits for who has just come."""
 
     @property
     def is_anyone_training(self) -> bool:
@@ -187,6 +194,7 @@ class Gates:
         self._keeping.forget(name)
         if self.phase == "training":
             self._go_on_if_all_rest()
+            self._start_late()
         elif self.phase != "keeping":
             self._settling.forget(name)
             self._go_on_if_in_vain()
@@ -198,22 +206,36 @@ class Gates:
 
     def _start_late(self) -> None:
         """Let in who came later, unless those who are in step with it have come to their end."""
-        workers = self._attendance.roster.workers
-        is_open = not self._spec.strategy.in_step or all(each in self._training for each in workers)
-        if self.phase != "training" or not is_open:
+        if self.phase != "training" or not self._takes_in:
             return
         late, self._late = self._late, []
         for name in late:
             self._attendance.enroll(name)
             self._entering.add(name)
-            self._lines.tell(name, self._late_start())
+            self._lines.tell(name, self._late_start(name))
 
-    def _late_start(self) -> words.Start:
+    @property
+    def _takes_in(self) -> bool:
+        """Whether others could go on with one that comes now."""
+        if self._paused and self._has_servers:
+            return False
+        in_step = self._spec.strategy.in_step
+        return not in_step or all(each in self._training for each in self.taking_part)
+
+    @property
+    def _has_servers(self) -> bool:
+        """Whether a worker that steps while others rest leaves something half done at servers.
+
+        They then have no state. Where there are none, those that rest meet a new one themselves.
+        """
+        return bool(self._attendance.names("server"))
+
+    def _late_start(self, name: str) -> words.Start:
         return words.Start(
             self._ledger.start_for_late,
             self._agenda.rest_at,
             is_late=True,
-            num_done=self.num_done(self._training),
+            num_done=self.begins_at(name, self._training),
         )
 
     def entered(self, name: str) -> None:
@@ -223,15 +245,35 @@ class Gates:
         self._entering.remove(name)
         self._training.add(name)
         self._newly_in.add(name)
+        self._start_late()
+
+    def attend(self) -> None:
+        """Wait no longer for who does not do its part at a gate."""
+        is_late = self._held_since_s is not None and self._now() - self._held_since_s > _HOLD_S
+        if self.phase == "training" and self._paused and is_late:
+            self._go_on_if_all_rest()
+        self._keeping.attend()
 
     def _go_on_if_all_rest(self) -> None:
         # Who came later may not rest with the others yet: they would wait for each other.
         if self._ending.is_aborted or self._training - self._paused.keys() - self._newly_in:
             return
+        if self._paused and self._is_held():
+            return
+        self._held_since_s = None
         if self._paused:
             self._pause()
         elif not self._training and self._attendance.roster.workers:
             self._end()  # else the only one is away, and comes again
+
+    def _is_held(self) -> bool:
+        """Whether a gate waits for who has just come, for a while."""
+        coming = self._entering | (self._newly_in - self._paused.keys())
+        if not coming or not self._has_servers:
+            return False
+        if self._held_since_s is None:
+            self._held_since_s = self._now()
+        return self._now() - self._held_since_s <= _HOLD_S
 
     def _pause(self) -> None:
         """All who train rest: do what is due, then train on."""

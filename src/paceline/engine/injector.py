@@ -17,7 +17,7 @@ from paceline.seats import role_of
 
 @final
 class Injector:
-    """Called again and again while a run trains; never waits."""
+    """Called again and again; never waits."""
 
     def __init__(
         self,
@@ -28,12 +28,17 @@ class Injector:
         bring_back: Callable[[str, float], None],
         disturbances: Disturbances,
         now: Callable[[], float],
+        dilation: float = 1.0,
     ) -> None:
-        """`bring_back` has a seat started at a moment of `now`, when it is gone."""
+        """`bring_back` has a seat started at a moment of `now`, when it is gone.
+
+        What faults say is of the training clock, which `dilation` slows.
+        """
         self._strike = strike
         self._bring_back = bring_back
         self._disturbances = disturbances
         self._now = now
+        self._dilation = dilation
         self._due = [each for each in faults if each.kind != "random"]
         self._random = [
             _RandomKills(each, seed if each.seed is None else each.seed)
@@ -44,8 +49,13 @@ class Injector:
         self._killed: dict[str, int] = {}
         """Which incarnation of a seat was killed at random last."""
 
-    def tick(self, time_s: float, steps: int, roster: Roster, living: Collection[str]) -> None:
-        """Strike what is due after these seconds and updates; `living` workers have parameters."""
+    def strike_due(
+        self, time_s: float, steps: int, roster: Roster, living: Collection[str]
+    ) -> None:
+        """While the run trains, strike what is due after these seconds and updates.
+
+        `living` workers have parameters.
+        """
         for fault in [each for each in self._due if each.is_due(time_s, steps)]:
             self._due.remove(fault)
             self._begin(fault, roster)
@@ -53,6 +63,9 @@ class Injector:
             for victim in each.due(time_s, *self._left(roster, living)):
                 self._kill(victim, str(each.fault), each.fault.lasts_s)
                 self._killed[victim] = roster.by_name[victim].incarnation
+
+    def end_due(self) -> None:
+        """End what has lasted its time, whatever the run does then."""
         now_s = self._now()
         over = [fault for end_s, fault in self._lasting if end_s <= now_s]
         self._lasting = [each for each in self._lasting if each[0] > now_s]
@@ -84,14 +97,18 @@ class Injector:
                 self._strike(Cut(node=fault.who, is_down=True))
         self._disturbances.struck(fault.who, str(fault))
         if fault.lasts_s is not None:
-            self._lasting.append((self._now() + fault.lasts_s, fault))
+            end_s = self._after(fault.lasts_s)
+            self._lasting.append((end_s, fault))
             for name in _struck_seats(fault, roster):
-                self._bring_back(name, self._now() + fault.lasts_s)
+                self._bring_back(name, end_s)
+
+    def _after(self, seconds: float) -> float:
+        return self._now() + seconds * self._dilation
 
     def _kill(self, who: str, fault: str, away_s: float | None) -> None:
         self._disturbances.struck(who, fault)
         if away_s is not None:
-            self._bring_back(who, self._now() + away_s)
+            self._bring_back(who, self._after(away_s))
         self._strike(Signal(seat=who, number=signal.SIGKILL))
 
     def _end(self, fault: Fault) -> None:
@@ -130,13 +147,13 @@ class _RandomKills:
     def due(self, time_s: float, seats: Sequence[str], living: Collection[str]) -> list[str]:
         if time_s < self._next_s or self._num == self.fault.most:
             return []
-        self._next_s = max(time_s, self._next_s + self._gap_s())
         wanted = {"workers": ("worker",), "servers": ("server",), "all": ("worker", "server")}
         roles = wanted[self.fault.victims]
         names = [name for name in seats if role_of(name) in roles]
         if len(living) == 1:
             names = [name for name in names if name not in living]
         if not names:
-            return []
+            return []  # it strikes as soon as another lives
+        self._next_s = max(time_s, self._next_s + self._gap_s())
         self._num += 1
         return [self._draw.choice(names)]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import final
+from typing import Final, final
 
 from paceline.comm import words
 from paceline.comm.words import Word
@@ -13,6 +13,9 @@ from paceline.errors import StoreError
 from paceline.outcome.outcome import Outcome
 from paceline.store.checkpoints import FileSum, Manifest, clear_arriving, complete
 from paceline.store.runs import RunDir
+
+# How long training stands still for a checkpoint: who needs longer waits for what never comes.
+_LONGEST_S: Final = 60.0
 
 
 @final
@@ -43,6 +46,8 @@ class Keeping:
         self._manifest: Manifest | None = None
         self._then: Callable[[], None] | None = None
         self._servers: list[str] = []
+        self._overdue: set[str] = set()
+        """Seats whose copy training does not wait for any more."""
         self._copying: set[str] = set()
         self._writing: set[str] = set()
         self._paused_s = 0.0
@@ -86,9 +91,23 @@ class Keeping:
 
     def copied(self, name: str) -> None:
         """A seat has copied its state."""
+        if name in self._overdue:
+            self._overdue.discard(name)
+            return
         if name not in self._copying:
             raise Odd.out_of_turn(words.Copied)
         self._copying.discard(name)
+        self._go_on()
+
+    def attend(self) -> None:
+        """Have training go on without a checkpoint, if seats take too long to copy."""
+        if self._then is None or self._now() - self._began_s <= _LONGEST_S:
+            return
+        late = ", ".join(sorted(self._copying))
+        self._drop(f"{late} had not copied its state after {_LONGEST_S:.0f} s")
+        self._overdue |= self._copying
+        self._writing -= {*self._servers}  # which were not asked yet
+        self._copying, self._servers = set(), []
         self._go_on()
 
     def _go_on(self) -> None:
@@ -104,7 +123,7 @@ class Keeping:
 
     def kept(self, name: str, word: words.Kept) -> None:
         """A seat has written its copy, or cannot."""
-        if name not in self._writing or name in self._copying:
+        if name not in self._writing or name in self._copying | self._overdue:
             raise Odd.out_of_turn(words.Kept)
         self._writing.discard(name)
         if word.problem:
@@ -122,6 +141,7 @@ class Keeping:
             self._writing.discard(name)
             self._drop(f"{name} was lost before it had written its state")
         self._copying.discard(name)
+        self._overdue.discard(name)
         if name in self._servers:
             self._servers.remove(name)
         self._go_on()

@@ -99,25 +99,29 @@ def exchanged_rates(rows: Iterable[Mapping[str, Any]]) -> dict[str, float]:
 class Newest:
     """The newest row of each worker, and the newest sample of each node."""
 
-    def __init__(self, seats: Mapping[str, Seat], *, is_replayed: bool) -> None:
+    def __init__(self, seats: Mapping[str, Seat], *, batch: int, is_replayed: bool) -> None:
         self._seats = seats
+        self._batch = batch
         self._is_replayed = is_replayed
         self._rows: dict[str, StepsRow] = {}
         self._with_rates: dict[str, dict[str, Any]] = {}
         """The same as tables to show, with how fast each worker sends and receives."""
         self._samples: dict[str, dict[str, Any]] = {}
         self._before: dict[str, int] = {}
-        """Of workers that came later: how many steps each of the others had made by then."""
+        """Of workers that came later: with which of their batches they began."""
         self._done: dict[str, int] = {}
+        """Up to which of its batches each worker is, whichever incarnation took them."""
+        self._num_missed = 0
 
     def take_row(self, name: str, row: StepsRow) -> None:
         """Take a worker's row."""
         self._rows[name] = row
-        self._done[name] = self._before.get(name, 0) + row.worker_steps
+        self._done[name] = self._before.get(name, 0) + row.samples // self._batch
         self._with_rates[name] = with_rates(self._with_rates.get(name), asdict(row), EXCHANGED)
 
     def entered(self, name: str, num_before: int) -> None:
-        """A worker begins after so many steps of the others."""
+        """A worker begins with its batch of this number."""
+        self._num_missed += max(0, num_before - self._done.get(name, 0))
         self._before[name] = self._done[name] = num_before
 
     def take_sample(self, name: str, sample: NodeSample) -> None:
@@ -132,9 +136,32 @@ class Newest:
             (each.global_steps or each.worker_steps for each in self._rows.values()), default=0
         )
 
-    def num_done(self, workers: Collection[str]) -> int:
-        """How far the slowest of these workers is, in steps, as far as they have said."""
+    def begins_at(self, name: str, others: Collection[str], *, in_step: bool) -> int:
+        """With which of its batches a worker begins that comes now, as far as workers have said.
+
+        Where its predecessor was; in step with others it is as far as the slowest of them, if that
+        is further.
+        """
+        own, slowest = self._done.get(name), self._slowest(others)
+        if own is None:
+            return slowest
+        return max(own, slowest) if in_step else own
+
+    def _slowest(self, workers: Collection[str]) -> int:
         return min((done for name, done in self._done.items() if name in workers), default=0)
+
+    def rows_lost(self, workers: Collection[str]) -> int:
+        """Rows of workers that were away, until they came back or the slowest of these `workers`
+        that are left came to its end.
+        """
+        slowest = self._slowest(workers)
+        away = [self._done.get(name, 0) for name in self._workers if name not in workers]
+        num_missed = self._num_missed + sum(max(0, slowest - each) for each in away)
+        return num_missed * self._batch
+
+    @property
+    def _workers(self) -> list[str]:
+        return [name for name, seat in self._seats.items() if seat.role == "worker"]
 
     def known(self) -> dict[str, Any]:
         """Sum them up, as fields of a view."""

@@ -161,6 +161,10 @@ class WorkerSession(Session, Stateful):
         if self._turn != _PAUSE:
             raise self._out_of_turn(_PAUSE)
         self._turn = _NEXT_BATCH
+        self.rest_if_due()
+
+    def rest_if_due(self) -> None:
+        """Rest where the driver says. Who comes where others rest does so before its first step."""
         shared = self._member.global_steps
         progress = self.num_steps if shared is None else shared
         if progress >= self.rest_at and not self.last:

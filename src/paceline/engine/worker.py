@@ -243,10 +243,11 @@ class Worker:
     def _enter(self, start: words.Start) -> None:
         """Take part among workers that train already, from where they are."""
         is_over = self.member.enter()
-        num_done = self.member.num_exchanged or start.num_done
+        num_done = max(self.member.num_begun, start.num_done)
         self.feed.order = dataclasses.replace(self.feed.order, start=num_done)
         self.session.enter(num_done, is_over=is_over)
         self.line.send(words.Entered(num_done))
+        self.session.rest_if_due()
 
     def _prepare_upkeep(self) -> None:
         """Make room for copies while others still join; a worker that goes on may owe an answer."""

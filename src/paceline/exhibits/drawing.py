@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
+from paceline.exhibits.marks import Mark, rules
 from paceline.exhibits.palette import colours, dashes
 from paceline.exhibits.values import Column
 
@@ -40,11 +41,12 @@ def lines(
     panels: str | None = None,
     zero: bool = False,
     step: bool = False,
+    marks: Sequence[Mark] = (),
 ) -> altair.TopLevelMixin:
     """Draw a line for each value of column `by`, in the order and colours of `strategies`.
 
     `faint` is drawn thinly behind it: the raw values of a smoothed line. With `panels` there is a
-    small chart for each value of that column.
+    small chart for each value of that column. `marks` are moments of `x`, in its column's unit.
     """
     import altair as alt
 
@@ -74,6 +76,7 @@ def lines(
     if faint is not None:
         raw = alt.Chart().mark_line(strokeOpacity=0.35, strokeWidth=1)
         layers.insert(0, raw.encode(**encoding, y=alt.Y(faint.name, type="quantitative")))
+    layers += rules(marks, by, strategies, x.name)
     return _laid_out(alt, layers, data, panels=panels, legend=list(strategies))
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import final
+from typing import TypeAlias, final
 
 from paceline.outcome.facts import Facts
+
+_Span: TypeAlias = tuple[float, float]
 
 
 @final
@@ -34,6 +36,16 @@ class Disturbance:
     """When it took part again: the run was at full strength."""
 
     @property
+    def is_late(self) -> bool:
+        """Whether it is a worker that came late."""
+        return self.fault is not None and self.fault.startswith("late:")
+
+    @property
+    def is_absence(self) -> bool:
+        """Whether a seat was away because of it, and may have come back."""
+        return self.known_s is not None or self.started_s is not None or self.is_late
+
+    @property
     def detection_s(self) -> float | None:
         """From the fault to the decision to go on without the seat."""
         return None if self.known_s is None else self.known_s - self.struck_s
@@ -57,19 +69,46 @@ def goodput(
     """Give the part of all workers' time in which they trained; None where nothing disturbed them.
 
     A worker is away from the moment it was struck until it takes part again. Where all are in step,
-    the others wait from then until the next update.
+    the others wait from then until the next update. A moment that is lost twice counts once.
     """
     if not disturbances or not train_s:
         return None
+    waits = _waits(disturbances, train_s) if facts.in_step else []
     lost_s = 0.0
-    for each in disturbances:
-        if each.known_s is not None:
-            end_s = train_s if each.back_s is None else each.back_s
-            lost_s += max(0.0, end_s - each.struck_s)
-            lost_s += (facts.num_workers - 1) * max(0.0, each.update_s or 0.0) * bool(facts.in_step)
-        elif each.started_s is not None:  # it came late
-            lost_s += train_s if each.back_s is None else each.back_s
+    for name in facts.workers:
+        spans = _away(name, disturbances, train_s) + [span for who, span in waits if who != name]
+        lost_s += _covered_s(spans, train_s)
     return max(0.0, 1.0 - lost_s / (facts.num_workers * train_s))
+
+
+def _away(name: str, disturbances: Sequence[Disturbance], train_s: float) -> list[_Span]:
+    """When a worker did not take part: until it did again, or was struck anew before that."""
+    own = [each for each in disturbances if each.who == name]
+    ends = [*(each.struck_s for each in own), train_s][1:]
+    return [
+        (0.0 if each.is_late else each.struck_s, end_s if each.back_s is None else each.back_s)
+        for each, end_s in zip(own, ends, strict=True)
+        if each.is_absence
+    ]
+
+
+def _waits(disturbances: Sequence[Disturbance], train_s: float) -> list[tuple[str, _Span]]:
+    """After each loss, when those in step with the one that is gone could not make an update."""
+    lost = [each for each in disturbances if each.known_s is not None]
+    return [
+        (each.who, (each.struck_s, train_s if each.updated_s is None else each.updated_s))
+        for each in lost
+    ]
+
+
+def _covered_s(spans: Iterable[_Span], train_s: float) -> float:
+    """How long the spans last together, what several cover counted once."""
+    covered_s = reached_s = 0.0
+    for begin_s, end_s in sorted(spans):
+        stop_s = min(end_s, train_s)
+        covered_s += max(0.0, stop_s - max(begin_s, reached_s))
+        reached_s = max(reached_s, stop_s)
+    return covered_s
 
 
 def sentence(each: Disturbance) -> str:

@@ -12,6 +12,13 @@ from typing import Any, Final, final
 from paceline.outcome.accounts import RefusedSteps, ServerAccount, WorkerAccount
 from paceline.outcome.disturbed import Disturbance, goodput
 from paceline.outcome.facts import Facts
+from paceline.outcome.incarnations import (
+    last_of_earlier,
+    steady_rate,
+    steps_of_newest,
+    tenths_in_tail,
+    together,
+)
 from paceline.outcome.learnt import mean_loss, warnings_of
 from paceline.outcome.node_usage import link_fields, network_fields, node_usage
 from paceline.outcome.results import (
@@ -27,8 +34,6 @@ from paceline.training.metrics import metrics_in
 
 Row = dict[str, Any]
 
-# The part of the time that a steady rate leaves out.
-_TENTH: Final = 0.1
 # A replayed run is host-limited if more of its steps than this were computed late, or if a thread
 # of a seat could have run and had no processor for more of the time than this.
 _LATE_SHARE: Final = 0.05
@@ -81,6 +86,8 @@ class Outcome:
     warnings: list[str] = field(default_factory=list)
     disturbances: list[Disturbance] = field(default_factory=list)
     """Faults that struck and seats that were lost, in that order."""
+    rows_lost: int | None = None
+    """Rows that were not trained on, since their worker was away; None where none was."""
 
     def note_listeners(self, who: str, places: Sequence[str]) -> None:
         """Add where somebody listens, once each."""
@@ -128,7 +135,7 @@ def result_of(
         steps_per_s=_rate(global_steps, train_s),
         worker_steps_per_s=_rate(worker_steps, train_s),
         samples_per_s=_rate(samples, train_s),
-        steady_samples_per_s=_steady_rate(steps, train_s),
+        steady_samples_per_s=steady_rate(steps, train_s),
         final_loss=final_loss,
         test_accuracy=metrics.get("accuracy"),
         test_loss=metrics.get("loss"),
@@ -139,6 +146,7 @@ def result_of(
         warnings=(*facts.notes, *outcome.warnings),
         disturbances=tuple(outcome.disturbances),
         goodput=goodput(outcome.disturbances, facts, train_s),
+        dropped_steps=sum(int(each.other.get("dropped_steps", 0)) for each in workers),
         nodes=tuple(
             node_usage(
                 name,
@@ -200,14 +208,15 @@ def _worker_totals(name: str, facts: Facts, outcome: Outcome, steps: list[Row]) 
     """What a worker said at its end, or else what its rows say."""
     rows = [row for row in steps if row["seat"] == name]
     said = outcome.totals.get(name) or _account_of_rows(rows, outcome.refused.get(name))
+    before = last_of_earlier(rows, said.worker_steps)
     spans = {key: sum(row[key] for row in rows) for key in ("load_s", "compute_s", "exchange_s")}
     return WorkerTotals(
         name=name,
-        worker_steps=said.worker_steps,
-        samples=said.samples,
+        worker_steps=said.worker_steps + sum(row["worker_steps"] for row in before),
+        samples=said.samples + sum(row["samples"] for row in before),
         train_s=said.train_s,
-        sent_bytes=said.sent_bytes,
-        received_bytes=said.received_bytes,
+        sent_bytes=together(said.sent_bytes, before, "sent_bytes"),
+        received_bytes=together(said.received_bytes, before, "received_bytes"),
         refused=said.refused,
         refused_because=said.refused_because,
         dropped_frames=said.dropped_frames,
@@ -334,34 +343,12 @@ def _final_loss(
     """
     if len(outcome.totals) == len(workers):
         return _finite(mean_loss(outcome.totals))
-    totals = {each.name: each.worker_steps for each in workers}
-    weights = [_tenths_in_tail(row, totals[row["seat"]]) for row in steps]
+    totals = {each.name: steps_of_newest(each, steps) for each in workers}
+    weights = [tenths_in_tail(row, totals[row["seat"]]) for row in steps]
     if not any(weights) or any(row["loss_mean"] is None for row in steps):
         return None
     total = sum(row["loss_mean"] * each for row, each in zip(steps, weights, strict=True) if each)
     return _finite(total / sum(weights))
-
-
-def _tenths_in_tail(row: Row, num_steps: int) -> int:
-    """How many of a row's steps are among the last tenth of all; ten times as many, to be whole."""
-    count: int = row["count"]
-    end: int = row["worker_steps"]
-    return max(0, min(10 * count, 10 * end - 9 * num_steps))
-
-
-def _steady_rate(steps: list[Row], train_s: float | None) -> float | None:
-    """Samples per second of all workers, the first tenth of the time left out."""
-    if not train_s:
-        return None
-    rate = 0.0
-    for seat in {row["seat"] for row in steps}:
-        rows = [row for row in steps if row["seat"] == seat]
-        late = [row for row in rows if row["time_s"] >= _TENTH * train_s]
-        elapsed_s = late[-1]["time_s"] - late[0]["time_s"] if late else 0.0
-        if elapsed_s <= 0:
-            return None
-        rate += (late[-1]["samples"] - late[0]["samples"]) / elapsed_s
-    return rate or None
 
 
 def _is_host_limited(

@@ -337,6 +337,10 @@ class Result:
     goodput: float | None = None
     """The part of all workers' time in which they trained, undisturbed being 1; None where nothing
     disturbed the run."""
+    dropped_steps: int = 0
+    """Steps whose gradients came to nothing: they needed those of a worker that was lost."""
+    rows_lost: int | None = None
+    """About how many rows of workers that were away were not trained on; None where none was."""
     verdict: Verdict | None = None
     """What limited it; None for a run that is too short."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import polars
 
 from paceline.exhibits import drawing
+from paceline.exhibits.marks import Mark
 from paceline.exhibits.values import Column, Figure, Table, table_of
 from paceline.reporting.level import Group
 from paceline.reporting.metric_columns import columns_for
@@ -62,6 +63,18 @@ class Gallery:
         share = _ALL_POINTS // max(1, len(self.sides))
         return max(_FEWEST_POINTS, min(curves.MOST_POINTS, share))
 
+    @cached_property
+    def marks(self) -> list[Mark]:
+        """When faults struck the runs that are shown, or seats were lost."""
+        return [
+            Mark(at=each.struck_s, label=each.fault or f"{each.who} lost", line=side.label)
+            for side in self.sides
+            for each in side.shown.result.disturbances
+        ]
+
+    def _over_time(self, **options: Any) -> Callable[..., altair.TopLevelMixin]:
+        return partial(drawing.lines, x=TIME, marks=self.marks, **options)
+
     def loss(self) -> list[Figure]:
         """Training loss against time, rows and steps."""
         frame = self._joined(partial(curves.loss, most_points=self.most_points))
@@ -82,7 +95,9 @@ class Gallery:
             caption="Mean training loss of all workers: smoothed, with the raw values behind it.",
             frame=frame,
             columns=(SIDE, axis, raw, smooth),
-            draw=partial(drawing.lines, x=axis, y=smooth, faint=raw),
+            draw=self._over_time(y=smooth, faint=raw)
+            if axis is TIME
+            else partial(drawing.lines, x=axis, y=smooth, faint=raw),
         )
 
     def metrics(self) -> list[Figure]:
@@ -107,7 +122,7 @@ class Gallery:
             caption=f"{title} on the test rows. Evaluations do not count as training time.",
             frame=frame.rename({metric: value.name}),
             columns=(SIDE, TIME, progress, value),
-            draw=partial(drawing.lines, x=TIME, y=value),
+            draw=self._over_time(y=value),
         )
 
     def speed(self) -> Figure | None:
@@ -122,7 +137,7 @@ class Gallery:
             "all workers.",
             frame=self._joined(partial(curves.rate, most_points=self.most_points)),
             columns=(SIDE, TIME, steps, rows),
-            draw=partial(drawing.lines, x=TIME, y=steps, zero=True),
+            draw=self._over_time(y=steps, zero=True),
         )
 
     def speed_up(self) -> Figure | None:
@@ -219,7 +234,7 @@ class Gallery:
             caption=f"Samples taken while training, about two per second.{each}",
             frame=known,
             columns=(SIDE, NODE, TIME, value),
-            draw=partial(drawing.lines, x=TIME, y=value, panels=panels, zero=True),
+            draw=self._over_time(y=value, panels=panels, zero=True),
         )
 
     def exchanged(self) -> Figure | None:
@@ -238,7 +253,7 @@ class Gallery:
             caption="Values of all workers, as they counted them, including through shared memory.",
             frame=frame.with_columns(total.alias(both.name)),
             columns=(SIDE, TIME, both, sent, received),
-            draw=partial(drawing.lines, x=TIME, y=both, zero=True),
+            draw=self._over_time(y=both, zero=True),
         )
 
     def staleness(self) -> Figure | None:

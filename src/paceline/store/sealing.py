@@ -91,7 +91,12 @@ def seal(run: RunDir, facts: Facts, outcome: Outcome) -> Result:
     }
     if facts.tensorboard:
         parts[run.tensorboard] = lambda: write_events(
-            run.tensorboard, steps, nodes, outcome.evaluations, list(_rows_of(run, "graph", _GRAPH))
+            run.tensorboard,
+            steps,
+            nodes,
+            outcome.evaluations,
+            list(_rows_of(run, "graph", _GRAPH)),
+            disturbances=outcome.disturbances,
         )
     for path, write in parts.items():
         _write_or_warn(path, write, outcome)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from paceline.errors import StoreError
+from paceline.outcome.disturbed import Disturbance, sentence
 from paceline.training.metrics import metrics_in
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}")
@@ -23,8 +24,13 @@ def write_events(
     nodes: list[Row],
     evaluations: list[Row],
     graph: Sequence[Row] = (),
+    *,
+    disturbances: Sequence[Disturbance] = (),
 ) -> None:
-    """Write one sub-folder a worker, a node, one for the evaluations and one for the graph."""
+    """Write one sub-folder a worker, a node, one for the evaluations and one for the graph.
+
+    What disturbed the run is text, in a sub-folder of its own.
+    """
     _clear(folder)  # of a driver that was killed while sealing
     for seat in dict.fromkeys(row["seat"] for row in steps):
         points = _worker_points([row for row in steps if row["seat"] == seat])
@@ -36,6 +42,8 @@ def write_events(
         _write(folder / "evaluation", _evaluation_points(evaluations))
     if graph:
         _write_graph(folder / "graph", graph)
+    if disturbances:
+        _write_texts(folder / "disturbances", disturbances)
 
 
 def _clear(folder: Path) -> None:
@@ -98,6 +106,31 @@ def _write_graph(folder: Path, rows: Sequence[Row]) -> None:
     graph = GraphDef(node=map(node, rows), versions=VersionDef(producer=22))
     writer = EventFileWriter(str(folder))
     writer.add_event(Event(wall_time=time.time(), graph_def=graph.SerializeToString()))
+    writer.close()
+
+
+def _write_texts(folder: Path, disturbances: Sequence[Disturbance]) -> None:
+    """Write what struck when, as TensorBoard's text page reads it."""
+    from tensorboard.compat.proto.event_pb2 import Event
+    from tensorboard.compat.proto.summary_pb2 import Summary, SummaryMetadata
+    from tensorboard.compat.proto.tensor_pb2 import TensorProto
+    from tensorboard.compat.proto.tensor_shape_pb2 import TensorShapeProto
+    from tensorboard.compat.proto.types_pb2 import DT_STRING
+    from tensorboard.summary.writer.event_file_writer import EventFileWriter
+
+    plugin = SummaryMetadata.PluginData(plugin_name="text")
+    metadata, start_s = SummaryMetadata(plugin_data=plugin), time.time()
+    shape = TensorShapeProto(dim=[TensorShapeProto.Dim(size=1)])
+    writer = EventFileWriter(str(folder))
+    for number, each in enumerate(disturbances):
+        text = TensorProto(
+            dtype=DT_STRING, tensor_shape=shape, string_val=[sentence(each).encode()]
+        )
+        value = Summary.Value(tag="disturbances", tensor=text, metadata=metadata)
+        event = Event(
+            wall_time=start_s + each.struck_s, step=number, summary=Summary(value=[value])
+        )
+        writer.add_event(event)
     writer.close()
 
 

@@ -107,13 +107,15 @@ class Member(Stateful, ABC):
     def enter(self) -> bool:
         """Take part among workers that train already, before the first step; `place.is_late` then.
 
-        Returns whether they have come to their end. `num_exchanged` then says how far they are.
+        Returns whether they have come to their end. `num_begun` then says how far they are.
         """
         return False
 
     @property
-    def num_exchanged(self) -> int:
-        """How many steps all workers have made together; 0 where they are not in step."""
+    def num_begun(self) -> int:
+        """How many steps all workers have begun together, also those that came to nothing; 0 where
+        they are not in step.
+        """
         return 0
 
     def regroup(self) -> None:

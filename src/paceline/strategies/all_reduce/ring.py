@@ -54,6 +54,8 @@ class RingMember(Member):
         self._num_exchanged = 0
         self._is_over = False
         self._num_dropped = 0
+        # The same of all that are left, also from before this worker came.
+        self._num_missed = 0
         self._has_values = not place.is_late
         self._learns = place.learns
         self._refusals = place.refusals
@@ -115,7 +117,9 @@ class RingMember(Member):
         except (Regrouped, PeerLost) as error:
             before = self._num_exchanged
             self._meet_again(error)
-            self._num_dropped += self._num_exchanged == before
+            is_dropped = self._num_exchanged == before
+            self._num_dropped += is_dropped
+            self._num_missed += is_dropped
             return self._is_over
 
     def _exchange(self, *, last: bool) -> bool:
@@ -138,8 +142,8 @@ class RingMember(Member):
         return must_stop
 
     @property
-    def num_exchanged(self) -> int:
-        return self._num_exchanged
+    def num_begun(self) -> int:
+        return self._num_exchanged + self._num_missed
 
     def enter(self) -> bool:
         self._meet_again(Regrouped("the others train already"))
@@ -183,14 +187,14 @@ class RingMember(Member):
         """Give everyone the values of one that is the furthest, and how far it is."""
         import torch
 
-        order = torch.tensor([self.global_steps, *self._departures.order])
+        order = torch.tensor([self.global_steps, self._num_missed, *self._departures.order])
         kept = [self.replica.parameters, *self._update.states, order]
         shared = share(self._all_reduce, source, kept)
         if keeps_own:
             return
         for own, new in zip(kept, shared, strict=True):
             own.copy_(new)
-        self.global_steps, *self._departures.order = (int(each) for each in order.tolist())
+        self.global_steps, self._num_missed, *self._departures.order = map(int, order.tolist())
         self._num_exchanged, self._is_over = furthest
         self._has_values = True
 

@@ -162,6 +162,8 @@ class Each(Application):
 
     def pull(self, arrival: Arrival) -> None:
         flags = WAIT if arrival.worker in self._waiting else 0
+        if arrival.worker not in self._holders:  # one that came when no step was left for it
+            flags |= LAST
         if arrival.flags & REFUSED:  # `STAND`
             self.keep.decide(arrival.worker, flags | KEPT)
         else:

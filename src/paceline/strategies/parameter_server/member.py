@@ -84,8 +84,7 @@ class PsMember(Member):
         self._began_ns = self._hidden_ns = 0
 
     def enter(self) -> bool:
-        self._is_behind = True  # the first step begins with the newest parameters
-        return False
+        return bool(self._pull() & LAST)
 
     def begin(self, *, last: bool) -> None:
         del last
@@ -247,10 +246,12 @@ class PsMember(Member):
         if self.is_looked_at:
             self._pull()
 
-    def _pull(self) -> None:
+    def _pull(self) -> int:
+        """Take the newest parameters; returns what the servers say beside."""
         answer = self._link.exchange(PULL)
         self.global_steps = answer.version
         self._must_wait = bool(answer.flags & WAIT)
+        return answer.flags
 
 
 def _link(place: Place, cut: list[list[Chunk]], rules: Rules) -> WorkerLink:
