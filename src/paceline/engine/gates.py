@@ -191,8 +191,21 @@ class Gates:
             self._settling.forget(name)
             self._go_on_if_in_vain()
 
+    def go_back(self) -> None:
+        """A server is back at an earlier version: who rests at a gate trains on towards it."""
+        if self.phase != "training" or not self._paused or self._ending.is_aborted:
+            return
+        resting, self._paused = self._paused, {}
+        stop, rest_at = self._ending.is_stopping, self._agenda.rest_at
+        for name in resting:
+            self._lines.tell(name, words.Resume(paused_s=0.0, stop=stop, rest_at=rest_at))
+
     def admit(self, name: str) -> None:
-        """A worker that was started later has joined: it trains as soon as the others do."""
+        """Who was started later has joined: a worker trains as soon as the others do."""
+        if self._attendance.is_server(name):  # whatever the others do: they may wait for it
+            self._attendance.enroll(name)
+            self._lines.tell(name, self._late_start())
+            return
         self._late.append(name)
         self._start_late()
 

@@ -18,7 +18,7 @@ from paceline.measure.clock import virtual
 from paceline.measure.thread_usage import ThreadUsage
 from paceline.outcome.accounts import ServerAccount, account_of
 from paceline.spec import RunSpec
-from paceline.training.state import Adopting, State, Stateful
+from paceline.training.state import Adopting, Returning, State, Stateful
 
 # How many chunks that arrive a profile covers.
 _SERVED_IN_PROFILE: Final = 40
@@ -27,9 +27,15 @@ _SERVED_IN_PROFILE: Final = 40
 def serve(berth: Berth, spec: RunSpec) -> None:
     """Be a server of a run."""
     profile = profile_of(berth, spec, count=_SERVED_IN_PROFILE)
-    upkeep = Upkeep(berth.line, berth.sink)
+    upkeep, aside = Upkeep(berth.line, berth.sink), Upkeep(berth.line, berth.sink)
     with BUILDING:
-        place = take_place(berth, spec, profile, opened=partial(_open, berth, spec, upkeep))
+        place = take_place(
+            berth,
+            spec,
+            profile,
+            opened=partial(_open, berth, spec, upkeep),
+            keep_snapshot=partial(aside.keep_unless_busy, "snapshot"),
+        )
     berth.line.send(words.Joined(state=dict(place.state_sums)))
     berth.line.heed(words.Keep, partial(_refuse, spec.strategy.name))
     counted: Mapping[str, Any] = {}
@@ -41,6 +47,7 @@ def serve(berth: Berth, spec: RunSpec) -> None:
     finally:
         place.close()
     upkeep.close()
+    aside.close()
     if profile is not None:
         start_s = berth.line.wait(words.Start).start_s
         profile.write(berth.line.clock() - start_s, spec.dilation)
@@ -66,6 +73,9 @@ def _open(berth: Berth, spec: RunSpec, upkeep: Upkeep, server: Stateful) -> None
     if resumed is not None:
         is_same_group = resumed.has_all and resumed.num_workers == spec.num_workers
         _restore(server, States(berth).of(berth.seat.name), is_same_group)
+    if berth.ticket.incarnation:
+        assert isinstance(server, Returning), "it was started again"
+        server.come_back(States(berth).snapshot_of(berth.seat.name))
     if spec.checkpoint_every is not None:
         upkeep.prepare(server.state())
     keep_on_request(berth.line, upkeep, server)

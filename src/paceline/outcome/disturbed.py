@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import final
 
 from paceline.outcome.facts import Facts
+from paceline.seats import role_of
 
 
 @final
@@ -32,6 +33,8 @@ class Disturbance:
     """When the seat was started again, or for the first time where it was late."""
     back_s: float | None = None
     """When it took part again: the run was at full strength."""
+    updates_lost: int | None = None
+    """How many updates that workers had seen a server lost, which went back to its snapshot."""
 
     @property
     def detection_s(self) -> float | None:
@@ -63,7 +66,10 @@ def goodput(
         return None
     lost_s = 0.0
     for each in disturbances:
-        if each.known_s is not None:
+        if each.known_s is not None and role_of(each.who) == "server":  # all wait for it
+            end_s = each.updated_s or each.back_s or train_s
+            lost_s += facts.num_workers * max(0.0, end_s - each.struck_s)
+        elif each.known_s is not None:
             end_s = train_s if each.back_s is None else each.back_s
             lost_s += max(0.0, end_s - each.struck_s)
             lost_s += (facts.num_workers - 1) * max(0.0, each.update_s or 0.0) * bool(facts.in_step)
@@ -85,4 +91,6 @@ def sentence(each: Disturbance) -> str:
         parts.append(f"over after {each.ended_s - each.struck_s:.1f} s")
     if each.back_s is not None:
         parts.append(f"{each.who} took part again after {each.back_s - each.struck_s:.1f} s")
+    if each.updates_lost is not None:
+        parts.append(f"{each.updates_lost:,} updates were lost")
     return ", ".join(parts)

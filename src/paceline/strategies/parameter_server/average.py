@@ -336,7 +336,8 @@ class Average(Application):
 
     def come_back(self, snapshot: State | None, workers: Collection[int]) -> None:
         """A push is of one version, and is too late for any other: what is sent again is applied
-        only if the update that it was for is not in the snapshot."""
+        only if the update that it was for is not in the snapshot.
+        """
         if snapshot is not None:
             with StateReader(snapshot) as fields:
                 fields.part("keep", self.keep)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self, final
 
 from paceline.arithmetic.exchange import Servers
-from paceline.description import Bytes, Count, NotNegativeInt
+from paceline.description import Bytes, Count, NotNegative, NotNegativeInt
 from paceline.errors import Problem
 from paceline.seats import server_names
 from paceline.strategies.base import Flow, Member, Place, Strategy

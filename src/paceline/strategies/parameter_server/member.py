@@ -68,6 +68,7 @@ class PsMember(Member):
         values = place.replica.parameters
         cut = dealt(len(values), place.num_servers, chunk_bytes // values.element_size())
         self._link = _link(place, cut, rules)  # which may move the replica
+        self._link.leaves = not self.starts
         self._gradients = self.replica.gradients.numpy()
         self._chunks = [chunk for each in cut for chunk in each]
         self._refuses_whole = rules.whole
@@ -76,7 +77,8 @@ class PsMember(Member):
         is_written = rules.admission.exact and not rules.whole
         is_seen = place.host is not None and (is_written or self._takes_leave)
         is_cut = values.nbytes > chunk_bytes and place.replica.table is None
-        self.overlaps = overlap and is_cut and not is_seen
+        # Of what a courier has under way it is not known what a server that is lost had applied.
+        self.overlaps = overlap and is_cut and not is_seen and not place.servers_return
         # Parameters in shared memory are copied by the worker itself: nothing is under way.
         self.can_await = self.overlaps and place.host is None
         self._departures = Departures(self.replica, self._chunks if self.overlaps else ())
@@ -89,7 +91,7 @@ class PsMember(Member):
 
     def begin(self, *, last: bool) -> None:
         del last
-        if self._is_behind:
+        if self._is_behind or self._link.is_behind:
             self._is_behind = False
             self._pull()
         if self._must_wait:
@@ -125,6 +127,7 @@ class PsMember(Member):
         self.global_steps = answer.version
         self._must_wait = bool(answer.flags & WAIT)
         is_last = bool(answer.flags & LAST)
+        self._link.leaves = is_last
         if is_last and self._takes_leave:
             self._link.exchange(PULL | LEAVE)
         return is_last
@@ -240,6 +243,9 @@ class PsMember(Member):
 
     def close(self) -> None:
         self._link.close()
+
+    def regroup(self) -> None:
+        self._link.look_around()
 
     def settle(self) -> None:
         self._link.drain()

@@ -37,7 +37,8 @@ class Admission(Stateful, ABC):
     @abstractmethod
     def come_back(self, state: State | None, workers: Collection[int]) -> None:
         """Go on from an earlier state, or the present one, with these workers: each is at least
-        as far as it was then."""
+        as far as it was then.
+        """
 
     @abstractmethod
     def greet(self, worker: int, num_more: int, *, waits: bool) -> None:
