@@ -413,7 +413,7 @@ FROM_WORKERS: Final = vocabulary(
         *(Entered, Stepped, Paused, Refused, Trained, Settled, Saved, Evaluated, Logged),
     )
 )
-FROM_SERVERS: Final = vocabulary((*_FROM_ANY, *_OF_STATES, Served))
+FROM_SERVERS: Final = vocabulary((*_FROM_ANY, *_OF_STATES, Served, Restored))
 FROM_MONITORS: Final = vocabulary((*_FROM_ANY, Sampled, Noted))
 _BY_ROLE: Final[Mapping[Role, Vocabulary]] = {
     "worker": FROM_WORKERS,
