@@ -92,6 +92,8 @@ class Correspondent(Stateful):
     def greeting(self, *, leaves: bool) -> tuple[Tensor, int]:
         """Give the message that tells a server which was started again how far this worker is."""
         is_pending = self.is_push and not self.is_decided
+        # It may have to leave, and not know it yet: parameters are still missing.
+        leaves |= not is_pending and bool((self.flags | self._last) & LAST)
         flags = GREETING | (LEAVE if leaves else self.flags & WAIT)
         values = torch.tensor([self.num_decided, int(is_pending)])
         return values, pack(self.version, 0, flags, self.push)

@@ -52,8 +52,10 @@ class PsMember(Member):
         self.fetches_ahead = prefetch and place.host is None
         self.starts = place.rank in rules.starters(place.roster.worker_numbers, place.most_steps)
         self.global_steps: int = 0
-        # Where an update may be complete without us, it may also have to be without others.
-        self._takes_leave = rules.averaged is not None and rules.averaged < place.num_workers
+        # Where an update may be complete without us, it may also have to be without others; so
+        # where our push may come from before a server went back.
+        may_be_left = place.servers_return or (rules.averaged or 0) < place.num_workers
+        self._takes_leave = rules.averaged is not None and may_be_left
         self.is_looked_at = place.rank == 0
         self._checks = place.learns
         self._refusals = place.refusals
