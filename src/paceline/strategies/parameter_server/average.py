@@ -253,9 +253,12 @@ class Average(Application):
     def _answer_late(self) -> None:
         """Answer pushes that were dropped, unless an update is under way that may be undone.
 
-        Where that one needs everyone, and nothing of it is applied, it waits for them.
+        Where that one needs everyone, and nothing of it is applied, it waits for them; so it does
+        where too few others are left, as when most of them come from before a server went back.
         """
-        is_awaited = not self._num_spare and len(self._members) < self._needed
+        num_others = len(self._there - {*self._too_late})
+        needs_them = not self._num_spare or num_others < self._needed
+        is_awaited = needs_them and len(self._members) < self._needed
         if self._members and not (is_awaited and self._num_open == len(self.keep.chunks)):
             return
         coming = self._joining if self._members else set()
