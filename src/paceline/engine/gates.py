@@ -32,6 +32,7 @@ from paceline.store.checkpoints import Manifest, as_rows
 _TOO_OFTEN: Final = (
     "a checkpoint was due while the one before was still being written, and was left out"
 )
+_AWAY: Final = "a checkpoint was due while a server was away, and was left out"
 
 
 @final
@@ -253,9 +254,11 @@ class Gates:
             return
         progress = max(self._paused.values())
         due = self._agenda.arrive(progress, self._ledger.time_s)
-        self._keeps = due.checkpoint and self._keeping.is_free
+        num_servers = len(self._attendance.names("server"))
+        are_there = num_servers >= self._spec.strategy.num_servers
+        self._keeps = due.checkpoint and self._keeping.is_free and are_there
         if due.checkpoint and not self._keeps:
-            self._ledger.warn(_TOO_OFTEN)
+            self._ledger.warn(_TOO_OFTEN if are_there else _AWAY)
         if due.evaluation:
             self._evaluate()
         else:

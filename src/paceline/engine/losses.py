@@ -155,7 +155,9 @@ class Losses:
 
     def _go_on_without(self, name: str, reason: str, how: How) -> None:
         if name not in self._returns:
-            self._ledger.warn(f"the run went on without {name}: {reason}")
+            is_awaited = name in self._attendance.names("server")
+            how_it_went = "waited for" if is_awaited else "went on without"
+            self._ledger.warn(f"the run {how_it_went} {name}: {reason}")
         if how != "departed":  # whatever is left of it is no part of the run any more
             self._strike(Signal(seat=name, number=signal.SIGKILL))
         self._reports.forget(name)
