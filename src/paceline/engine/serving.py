@@ -12,6 +12,7 @@ from paceline.comm import words
 from paceline.comm.base import Finished
 from paceline.engine.restoring import States
 from paceline.engine.seating import BUILDING, profile_of, take_place
+from paceline.engine.server_returns import servers_return
 from paceline.engine.upkeep import Upkeep, keep_on_request
 from paceline.errors import StateError, WorkloadError
 from paceline.measure.clock import virtual
@@ -33,7 +34,7 @@ def serve(berth: Berth, spec: RunSpec) -> None:
             berth,
             spec,
             profile,
-            opened=partial(_open, berth, spec, upkeep),
+            opened=partial(_open, berth, spec, upkeep, aside),
             keep_snapshot=partial(aside.keep_unless_busy, "snapshot"),
         )
     berth.line.send(words.Joined(state=dict(place.state_sums)))
@@ -67,15 +68,19 @@ def _refuse(strategy: str, word: words.Keep) -> bool:
     raise StateError("strategy", strategy, reason)
 
 
-def _open(berth: Berth, spec: RunSpec, upkeep: Upkeep, server: Stateful) -> None:
+def _open(berth: Berth, spec: RunSpec, upkeep: Upkeep, aside: Upkeep, server: Stateful) -> None:
     """Have a server go on from its state, if there is one, and keep it when asked."""
+    snapshot = States(berth).snapshot_of(berth.seat.name) if berth.ticket.incarnation else None
     resumed = berth.ticket.orders.resumed
-    if resumed is not None:
+    if resumed is not None and snapshot is None:
         is_same_group = resumed.has_all and resumed.num_workers == spec.num_workers
         _restore(server, States(berth).of(berth.seat.name), is_same_group)
+        if servers_return(spec) and isinstance(server, Returning):
+            # The checkpoint that it goes on from makes room for newer ones.
+            aside.keep("snapshot", server.snapshot())
     if berth.ticket.incarnation:
         assert isinstance(server, Returning), "it was started again"
-        server.come_back(States(berth).snapshot_of(berth.seat.name))
+        server.come_back(snapshot)
     if spec.checkpoint_every is not None:
         upkeep.prepare(server.state())
     keep_on_request(berth.line, upkeep, server)

@@ -61,6 +61,10 @@ class Returning(Stateful, ABC):
     __slots__ = ()
 
     @abstractmethod
+    def snapshot(self) -> State:
+        """Give what it needs to go on from here in another process, while others wait for it."""
+
+    @abstractmethod
     def come_back(self, snapshot: State | None) -> None:
         """Go on from a snapshot that it kept, or, where there is none, from what it has now."""
 
