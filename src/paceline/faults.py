@@ -23,7 +23,7 @@ from paceline.seats import parsed
 Kind = Literal["kill", "restart", "stop", "slow", "cut", "late", "random"]
 Victims = Literal["workers", "servers", "all"]
 OnFailure = Literal["abort", "go-on", "replace"]
-"""What the loss of a worker means: the run ends, goes on without it, or starts it again."""
+"""What the loss of a seat means: the run ends, goes on without it, or starts it again."""
 
 KINDS: Final[tuple[Kind, ...]] = ("kill", "restart", "stop", "slow", "cut", "late", "random")
 EXAMPLES: Final = (
@@ -106,6 +106,12 @@ class Fault:
         )
 
     @property
+    def brings_back_server(self) -> bool:
+        """Whether a server may have to be started again."""
+        strikes_server = self.victims != "workers" or self.who.startswith("server")
+        return strikes_server and self.brings_back
+
+    @property
     def may_bring_back(self) -> bool:
         """The same, or it may come to that: who is stopped or cut off for long is given up."""
         return self.brings_back or self.kind in ("stop", "cut")
@@ -182,19 +188,25 @@ def late_seats(faults: Iterable[Fault]) -> set[str]:
 
 
 def refusals(
-    faults: Sequence[Fault], cannot_strike: Callable[[str], str | None], survives: bool
+    faults: Sequence[Fault],
+    cannot_strike: Callable[[str], str | None],
+    survives: bool,
+    keeps_servers_away: str | None = None,
 ) -> Iterator[Problem]:
     """Say which faults a cluster cannot inject, or a strategy cannot bring anyone back from."""
     for fault in faults:
         refusal = cannot_strike(fault.kind)
         if refusal is None and fault.brings_back and not survives:
             refusal = "this strategy takes no worker in while others train"
+        elif refusal is None and fault.brings_back_server:
+            refusal = keeps_servers_away
         if refusal is not None:
             yield Problem("fault", str(fault), refusal)
 
 
 def problems(faults: Sequence[Fault], nodes: Mapping[str, str]) -> Iterator[Problem]:
     """Say which faults strike what this run does not have; `nodes` has the node of each seat."""
+    nodes = {name: node for name, node in nodes.items() if parsed(name)[0] != "monitor"}
     seats = tuple(nodes)
     workers = [name for name in seats if parsed(name)[0] == "worker"]
     for fault in faults:

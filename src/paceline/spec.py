@@ -253,9 +253,9 @@ class RunSpec(Description):
             reason = f"more than the run's {self.num_workers} workers"
             yield Problem("min_workers", self.min_workers, reason)
         if self.fault:
-            nodes = {each.name: each.node for each in self.seats() if each.role != "monitor"}
-            yield from faults.problems(self.fault, nodes)
-            yield from faults.refusals(self.fault, self.cluster.cannot_strike, self._survives)
+            yield from faults.problems(self.fault, {each.name: each.node for each in self.seats()})
+            can = (self.cluster.cannot_strike, self._survives, self.strategy.keeps_servers_away)
+            yield from faults.refusals(self.fault, *can)
 
     def _target_problems(self) -> Iterator[Problem]:
         """Say which targets can never be meant; which metrics there are only training tells."""

@@ -109,6 +109,7 @@ def test_no_word_is_said_both_by_the_driver_and_by_seats():
         *((words.Evaluated({}), role) for role in ("server", "monitor")),
         *((words.Noted("ending"), role) for role in ("worker", "server")),
         *((words.Served({}), role) for role in ("worker", "monitor")),
+        *((words.Restored(version=3, num_lost=2), role) for role in ("worker", "monitor")),
     ],
 )
 def test_a_seat_says_only_what_its_role_says(word: words.Word, role: Role):

@@ -219,6 +219,17 @@ class Entered(Word):
 
 @final
 @dataclass(frozen=True)
+class Restored(Word):
+    """A server that was started again serves, and all workers have found it."""
+
+    version: int
+    """Of the parameters that it went back to."""
+    num_lost: int
+    """How many updates that workers had seen are lost."""
+
+
+@final
+@dataclass(frozen=True)
 class Stepped(Word):
     """A worker's last row of records, a few times per second; may be lost."""
 
@@ -402,7 +413,7 @@ FROM_WORKERS: Final = vocabulary(
         *(Entered, Stepped, Paused, Refused, Trained, Settled, Saved, Evaluated, Logged),
     )
 )
-FROM_SERVERS: Final = vocabulary((*_FROM_ANY, *_OF_STATES, Served))
+FROM_SERVERS: Final = vocabulary((*_FROM_ANY, *_OF_STATES, Served, Restored))
 FROM_MONITORS: Final = vocabulary((*_FROM_ANY, Sampled, Noted))
 _BY_ROLE: Final[Mapping[Role, Vocabulary]] = {
     "worker": FROM_WORKERS,

@@ -130,6 +130,11 @@ class Attendance:
         """Who has a seat, or is about to take it."""
         return self._coming.get(name) or self.roster.by_name.get(name)
 
+    def is_server(self, name: str) -> bool:
+        """Whether a seat that is there, or coming, is a server's."""
+        sitting = self.sitting(name)
+        return sitting is not None and sitting.seat.role == "server"
+
     def is_away(self, name: str) -> bool:
         """Whether a seat is not there, nor about to be."""
         return name not in self.roster.by_name and name not in self._coming

@@ -34,6 +34,7 @@ from paceline.engine.losses import Losses, Restart
 from paceline.engine.monitors import Monitors
 from paceline.engine.oddities import UNUSABLE, Odd
 from paceline.engine.progress import Newest, Pace, RunView
+from paceline.engine.server_returns import servers_return
 from paceline.engine.silence import Silences
 from paceline.faults import Fault
 from paceline.outcome.outcome import Outcome
@@ -120,6 +121,7 @@ class Conductor:
             policy or policy_of(spec.when_lost, spec.min_workers),
             seats={seat.name: seat for seat in seats},
             survives=spec.strategy.survives_workers and spec.when_lost != "abort",
+            servers_return=servers_return(spec),
             restart=restart,
             strike=strike,
             attendance=self._attendance,
@@ -252,12 +254,16 @@ class Conductor:
                 self._gates.entered(name)
                 self._newest.entered(name, num_before)
                 self._disturbances.back(name)
+            case words.Restored():
+                self._losses.restored(name, word)
             case words.Paused(progress):
                 self._gates.paused(name, progress)
             case words.Copied("state"):
                 self._keeping.copied(name)
             case words.Kept(what="state"):
                 self._keeping.kept(name, word)
+            case words.Kept(what="snapshot", problem=problem) if problem:
+                self._ledger.warn(f"{name} could not keep a snapshot: {problem}")
             case words.Fetch():
                 self._lines.tell(name, self._handouts.portion(word))
             case words.Piece():

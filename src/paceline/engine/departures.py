@@ -26,6 +26,10 @@ class Loss:
     num_workers_left: int
     survives: bool
     """Whether the strategy's other workers can go on without it."""
+    can_return: bool = False
+    """Whether it is a server that others can wait for, until it is started again."""
+    is_expected: bool = False
+    """Whether it is to be started again anyway, as a fault of the spec says."""
 
 
 @final
@@ -76,7 +80,7 @@ class GoOnPolicy(DeparturePolicy):
     min_workers: int = 1
 
     def decide(self, loss: Loss) -> Decision:
-        if _is_spare(loss):
+        if _is_spare(loss) or (_is_awaited(loss) and loss.is_expected):
             return GoOn()
         return _ends(loss, self.min_workers) or GoOn()
 
@@ -93,9 +97,9 @@ class ReplacePolicy(DeparturePolicy):
     def decide(self, loss: Loss) -> Decision:
         if _is_spare(loss):
             return GoOn()
-        if (ends := _ends(loss, self.min_workers)) is not None:
+        if not _is_awaited(loss) and (ends := _ends(loss, self.min_workers)) is not None:
             return ends
-        if loss.incarnation >= self.most_restarts:
+        if loss.incarnation >= self.most_restarts and not loss.is_expected:
             return EndRun(f"{loss.reason}, after it had been started again {loss.incarnation}x")
         return StartAgain()
 
@@ -118,10 +122,15 @@ def _is_spare(loss: Loss) -> bool:
     return loss.seat.role == "monitor" or (loss.has_trained and loss.num_workers_left > 0)
 
 
+def _is_awaited(loss: Loss) -> bool:
+    """Whether all wait until the seat is back. What it says is wrong with it would be so again."""
+    return loss.can_return and loss.how != "failed"
+
+
 def _ends(loss: Loss, min_workers: int) -> EndRun | None:
     """Say why the run cannot go on, if so.
 
-    A server has parameters that nobody else has. What a seat says is wrong with it would be wrong
+    A server has parameters that no other seat has. What a seat says is wrong with it would be wrong
     again.
     """
     is_worker = loss.seat.role == "worker" and not loss.has_trained

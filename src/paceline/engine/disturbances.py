@@ -66,6 +66,16 @@ class Disturbances:
         index = self._find(lambda each: each.who == who and each.is_absence and each.back_s is None)
         self._note(index, back_s=self._ledger.time_s)
 
+    def restored(self, who: str, version: int, num_lost: int) -> None:
+        """A server takes part again, and updates are counted from this version on."""
+        for index, each in enumerate(self._all):
+            if each.who == who and each.known_s is not None and each.back_s is None:
+                self._note(index, back_s=self._ledger.time_s, updates_lost=num_lost)
+                num_lost = 0  # lost once, however often it was started until it served
+        self._num_updates = min(self._num_updates, version)
+        for waiting, (since_s, before) in self._waiting.items():
+            self._waiting[waiting] = (since_s, min(before, version))
+
     def updated(self, global_steps: int | None) -> None:
         """So many updates were made, as a worker says."""
         if global_steps is None or global_steps <= self._num_updates:

@@ -32,6 +32,7 @@ from paceline.store.checkpoints import Manifest, as_rows
 _TOO_OFTEN: Final = (
     "a checkpoint was due while the one before was still being written, and was left out"
 )
+_AWAY: Final = "a checkpoint was due while a server was away, and was left out"
 
 # How long a gate waits for a worker that has just come, and does not rest.
 _HOLD_S: Final = 20.0
@@ -199,8 +200,21 @@ class Gates:
             self._settling.forget(name)
             self._go_on_if_in_vain()
 
+    def go_back(self) -> None:
+        """A server is back at an earlier version: who rests at a gate trains on towards it."""
+        if self.phase != "training" or not self._paused or self._ending.is_aborted:
+            return
+        resting, self._paused = self._paused, {}
+        stop, rest_at = self._ending.is_stopping, self._agenda.rest_at
+        for name in resting:
+            self._lines.tell(name, words.Resume(paused_s=0.0, stop=stop, rest_at=rest_at))
+
     def admit(self, name: str) -> None:
-        """A worker that was started later has joined: it trains as soon as the others do."""
+        """Who was started later has joined: a worker trains as soon as the others do."""
+        if self._attendance.is_server(name):  # whatever the others do: they may wait for it
+            self._attendance.enroll(name)
+            self._lines.tell(name, self._late_start())
+            return
         self._late.append(name)
         self._start_late()
 
@@ -282,9 +296,11 @@ class Gates:
             return
         progress = max(self._paused.values())
         due = self._agenda.arrive(progress, self._ledger.time_s)
-        self._keeps = due.checkpoint and self._keeping.is_free
+        num_servers = len(self._attendance.names("server"))
+        are_there = num_servers >= self._spec.strategy.num_servers
+        self._keeps = due.checkpoint and self._keeping.is_free and are_there
         if due.checkpoint and not self._keeps:
-            self._ledger.warn(_TOO_OFTEN)
+            self._ledger.warn(_TOO_OFTEN if are_there else _AWAY)
         if due.evaluation:
             self._evaluate()
         else:

@@ -28,6 +28,8 @@ class Handouts:
     def portion(self, wanted: Fetch) -> Portion:
         """Read what a seat asks for; an empty portion is the end. Raises `Odd`."""
         try:
+            if wanted.what == "snapshot" and not self._path(wanted.what, wanted.seat).exists():
+                return Portion(start=wanted.start, data="")  # it has kept none yet
             with opened(self._path(wanted.what, wanted.seat)) as file:
                 file.seek(wanted.start)
                 data = file.read(PORTION_BYTES)

@@ -11,7 +11,7 @@ from typing import Literal, final
 from paceline.comm.keeper_words import Signal
 from paceline.comm.line import Line
 from paceline.comm.roster import Seat, Sitting
-from paceline.comm.words import Word
+from paceline.comm.words import Restored, Word
 from paceline.engine.attendance import Attendance
 from paceline.engine.departures import DeparturePolicy, EndRun, GoOn, Loss, StartAgain
 from paceline.engine.disturbances import Disturbances
@@ -19,6 +19,7 @@ from paceline.engine.ending import Ending
 from paceline.engine.gates import Gates
 from paceline.engine.ledger import Ledger
 from paceline.engine.monitors import Monitors
+from paceline.engine.oddities import Odd
 from paceline.engine.reports import Reports
 from paceline.sinks.deliveries import Deliveries
 
@@ -36,6 +37,7 @@ class Losses:
         *,
         seats: Mapping[str, Seat],
         survives: bool,
+        servers_return: bool = False,
         restart: Restart,
         strike: Callable[[Word], None],
         attendance: Attendance,
@@ -68,6 +70,10 @@ class Losses:
         self._known_s = known_s
         self._reports = Reports(now)
         self._returns: dict[str, float] = {}
+        self._servers_return = servers_return
+        self._away_since: dict[str, float] = {}
+        """Servers that workers wait for."""
+        self._restored: list[tuple[str, Restored]] = []
         self._now = now
 
     def reported(self, reporter: str, seat: str, reason: str) -> None:
@@ -86,11 +92,13 @@ class Losses:
         for name, due_s in list(self._returns.items()):
             if self._now() >= due_s:
                 self._return(name, due_s)
+        self._go_back()
+        self._look_for_servers()
         self._look_for_updates()
 
     def _look_for_updates(self) -> None:
         """End a run that does not go on after a loss; nobody makes updates while all rest."""
-        if self._gates.phase != "training":
+        if self._gates.phase != "training" or self._away_since.keys() & self._returns.keys():
             self._disturbances.wait_anew()
         waited_s = self._disturbances.waited_s()
         if waited_s > self._recovery_s:
@@ -129,6 +137,8 @@ class Losses:
             has_trained=self._has_trained(sitting),
             num_workers_left=len(self._gates.taking_part - {name}),
             survives=self._survives,
+            can_return=self._servers_return and sitting.seat.role == "server",
+            is_expected=name in self._returns,
         )
         match self._policy.decide(loss):
             case EndRun(why):
@@ -145,16 +155,57 @@ class Losses:
 
     def _go_on_without(self, name: str, reason: str, how: How) -> None:
         if name not in self._returns:
-            self._ledger.warn(f"the run went on without {name}: {reason}")
+            is_awaited = name in self._attendance.names("server")
+            how_it_went = "waited for" if is_awaited else "went on without"
+            self._ledger.warn(f"the run {how_it_went} {name}: {reason}")
         if how != "departed":  # whatever is left of it is no part of the run any more
             self._strike(Signal(seat=name, number=signal.SIGKILL))
         self._reports.forget(name)
         sitting = self._attendance.sitting(name)
-        if sitting is not None and sitting.seat.role == "worker" and not self._has_trained(sitting):
+        if sitting is not None and self._is_missed(sitting):
             self._disturbances.known(name, self._seats[name].node, reason)
         self._attendance.give_up(name)
         self._monitors.forget(name)
         self._gates.forget(name)
+
+    def _is_missed(self, sitting: Sitting) -> bool:
+        """Whether it costs the run something that a seat is away."""
+        role = sitting.seat.role
+        if role == "server":
+            self._away_since[sitting.name] = self._now()
+        return role == "server" or (role == "worker" and not self._has_trained(sitting))
+
+    def restored(self, name: str, word: Restored) -> None:
+        """A server that was started again serves: all go on from the version it went back to."""
+        if self._away_since.pop(name, None) is None:
+            raise Odd.out_of_turn(Restored)
+        self._restored.append((name, word))
+
+    def _go_back(self) -> None:
+        """Have workers that rest go on: those that went back reach the gate later.
+
+        Done when all that was said has been heard: who rests may have said so just now.
+        """
+        restored, self._restored = self._restored, []
+        for name, word in restored:
+            self._disturbances.restored(name, word.version, word.num_lost)
+            self._ledger.warn(
+                f"{name} was started again from version {word.version:,}: "
+                f"{word.num_lost:,} updates were lost"
+            )
+            self._gates.go_back()
+
+    def _look_for_servers(self) -> None:
+        """End a run whose server does not come back."""
+        for name, since_s in self._away_since.items():
+            if name in self._returns:  # it is not yet to be started
+                continue
+            away_s = self._now() - since_s
+            if away_s > self._recovery_s and not self._ending.is_aborted:
+                self._ending.fail(
+                    name, f"it did not serve {away_s:.0f} s after it was started again"
+                )
+                return
 
     def _bring_back(self, name: str) -> None:
         line = self._restart(name, self._attendance.next_incarnation(name))
@@ -163,5 +214,7 @@ class Losses:
             return
         self._ledger.warn(f"{name} was started while the others trained")
         self._attendance.call_back(self._seats[name], line)
+        if name in self._away_since:
+            self._away_since[name] = self._now()
         self._deliveries.begin_again(name)
         self._disturbances.started(name)

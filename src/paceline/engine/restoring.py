@@ -37,11 +37,12 @@ class States:
             return read_state(seat_state(folder, seat))
         return self._fetched("state", seat)
 
-    def snapshot_of(self, seat: str) -> dict[str, Value]:
-        """Read the newest state that a server kept by itself."""
+    def snapshot_of(self, seat: str) -> dict[str, Value] | None:
+        """Read the newest state that a server kept by itself; None if it kept none."""
         if self._folder is not None:
-            return read_state(seat_state(RunDir(Path(self._folder)).snapshots, seat))
-        return self._fetched("snapshot", seat)
+            path = seat_state(RunDir(Path(self._folder)).snapshots, seat)
+            return read_state(path) if path.exists() else None
+        return self._fetched("snapshot", seat) or None
 
     def _fetched(self, what: words.Copy, seat: str) -> dict[str, Value]:
         with tempfile.TemporaryDirectory(prefix="paceline-") as folder:
@@ -49,7 +50,7 @@ class States:
             with path.open("xb") as file:
                 for data in self._portions(what, seat):
                     file.write(data)
-            return read_state(path)
+            return read_state(path) if path.stat().st_size else {}
 
     def _portions(self, what: words.Copy, seat: str) -> Iterator[bytes]:
         """Ask for portion after portion, some ahead; the first empty one is the end."""

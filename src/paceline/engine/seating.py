@@ -14,18 +14,20 @@ from paceline.clusters.base import Berth
 from paceline.comm.roster import Roster
 from paceline.comm.seat_line import SeatLine
 from paceline.comm.ticket import Ticket
-from paceline.comm.words import Lost
+from paceline.comm.words import Lost, Restored
 from paceline.compute.replay import ReplayedUpdate
 from paceline.engine.fingerprint import state_sums
+from paceline.engine.server_returns import server_back_s, servers_return
 from paceline.errors import Aborted, PeerLost
 from paceline.measure.profile import Profile
 from paceline.spec import RunSpec
 from paceline.strategies.base import Place
+from paceline.system.waiting import Deadline
 from paceline.training.answers import model_of
 from paceline.training.finite import Refusals
 from paceline.training.optim import Optimizer
 from paceline.training.replica import Replica
-from paceline.training.state import Stateful
+from paceline.training.state import State, Stateful
 from paceline.workloads.anatomy import undrawn_model
 
 # torch's random numbers are one for all threads, so inline seats make their models in turn.
@@ -55,6 +57,7 @@ def take_place(
     spec: RunSpec,
     profile: Profile | None = None,
     opened: Callable[[Stateful], None] = lambda _: None,
+    keep_snapshot: Callable[[State], bool] = lambda _: False,
 ) -> Place:
     """Make the model, the same in every process, and take the seat in the strategy."""
     torch.manual_seed(spec.seed)
@@ -65,7 +68,7 @@ def take_place(
     replica = _replica(spec)
     return Place(
         name=berth.seat.name,
-        roster=berth.line.roster(),
+        roster=_roster_with_servers(berth, spec),
         replica=replica,
         optimizer=optimizer,
         learns=not spec.is_replayed,
@@ -81,10 +84,28 @@ def take_place(
         survives=spec.when_lost != "abort",
         may_start_again=spec.may_start_again,
         most_workers=spec.num_workers,
+        servers_return=servers_return(spec),
+        all_servers=spec.strategy.num_servers,
+        keep_snapshot=keep_snapshot,
+        say_restored=lambda version, lost: berth.line.send(Restored(version, lost)),
         say_lost=lambda lost: berth.line.send(Lost(lost.seat, lost.reason)),
         newest_roster=lambda: berth.line.newest_roster,
         next_roster=partial(_next_roster, berth.line, 2 * spec.detect_s + _DECIDING_S),
     )
+
+
+def _roster_with_servers(berth: Berth, spec: RunSpec) -> Roster:
+    """Wait until the servers are there that a worker talks to: one may be started again now."""
+    roster = berth.line.roster()
+    if berth.seat.role != "worker" or not servers_return(spec):
+        return roster
+    deadline = Deadline(server_back_s(spec))
+    while roster.num_servers < spec.strategy.num_servers:
+        newer = berth.line.await_roster(roster.epoch, deadline.left_s)
+        if newer is None:
+            raise Aborted(f"a server was not back within {server_back_s(spec):g} s")
+        roster = newer
+    return roster
 
 
 def _next_roster(line: SeatLine, timeout_s: float, epoch: int, lost: PeerLost | None) -> Roster:

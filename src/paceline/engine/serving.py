@@ -12,13 +12,14 @@ from paceline.comm import words
 from paceline.comm.base import Finished
 from paceline.engine.restoring import States
 from paceline.engine.seating import BUILDING, profile_of, take_place
+from paceline.engine.server_returns import servers_return
 from paceline.engine.upkeep import Upkeep, keep_on_request
 from paceline.errors import StateError, WorkloadError
 from paceline.measure.clock import virtual
 from paceline.measure.thread_usage import ThreadUsage
 from paceline.outcome.accounts import ServerAccount, account_of
 from paceline.spec import RunSpec
-from paceline.training.state import Adopting, State, Stateful
+from paceline.training.state import Adopting, Returning, State, Stateful
 
 # How many chunks that arrive a profile covers.
 _SERVED_IN_PROFILE: Final = 40
@@ -27,9 +28,15 @@ _SERVED_IN_PROFILE: Final = 40
 def serve(berth: Berth, spec: RunSpec) -> None:
     """Be a server of a run."""
     profile = profile_of(berth, spec, count=_SERVED_IN_PROFILE)
-    upkeep = Upkeep(berth.line, berth.sink)
+    upkeep, aside = Upkeep(berth.line, berth.sink), Upkeep(berth.line, berth.sink)
     with BUILDING:
-        place = take_place(berth, spec, profile, opened=partial(_open, berth, spec, upkeep))
+        place = take_place(
+            berth,
+            spec,
+            profile,
+            opened=partial(_open, berth, spec, upkeep, aside),
+            keep_snapshot=partial(aside.keep_unless_busy, "snapshot"),
+        )
     berth.line.send(words.Joined(state=dict(place.state_sums)))
     berth.line.heed(words.Keep, partial(_refuse, spec.strategy.name))
     counted: Mapping[str, Any] = {}
@@ -41,6 +48,7 @@ def serve(berth: Berth, spec: RunSpec) -> None:
     finally:
         place.close()
     upkeep.close()
+    aside.close()
     if profile is not None:
         start_s = berth.line.wait(words.Start).start_s
         profile.write(berth.line.clock() - start_s, spec.dilation)
@@ -60,12 +68,19 @@ def _refuse(strategy: str, word: words.Keep) -> bool:
     raise StateError("strategy", strategy, reason)
 
 
-def _open(berth: Berth, spec: RunSpec, upkeep: Upkeep, server: Stateful) -> None:
+def _open(berth: Berth, spec: RunSpec, upkeep: Upkeep, aside: Upkeep, server: Stateful) -> None:
     """Have a server go on from its state, if there is one, and keep it when asked."""
+    snapshot = States(berth).snapshot_of(berth.seat.name) if berth.ticket.incarnation else None
     resumed = berth.ticket.orders.resumed
-    if resumed is not None:
+    if resumed is not None and snapshot is None:
         is_same_group = resumed.has_all and resumed.num_workers == spec.num_workers
         _restore(server, States(berth).of(berth.seat.name), is_same_group)
+        if servers_return(spec) and isinstance(server, Returning):
+            # The checkpoint that it goes on from makes room for newer ones.
+            aside.keep("snapshot", server.snapshot())
+    if berth.ticket.incarnation:
+        assert isinstance(server, Returning), "it was started again"
+        server.come_back(snapshot)
     if spec.checkpoint_every is not None:
         upkeep.prepare(server.state())
     keep_on_request(berth.line, upkeep, server)

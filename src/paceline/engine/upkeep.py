@@ -46,6 +46,13 @@ class Upkeep:
         self._line.send(words.Copied(what))
         self._start(self._write, what, copy)
 
+    def keep_unless_busy(self, what: words.Copy, state: State) -> bool:
+        """The same, unless the copy before is still being written; returns whether it is kept."""
+        if self._writer is not None and self._writer.is_alive():
+            return False
+        self.keep(what, state)
+        return True
+
     def _start(self, act: Callable[..., None], *given: object) -> None:
         """Do something in a thread that takes second place to training."""
 

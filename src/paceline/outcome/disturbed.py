@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias, final
 
 from paceline.outcome.facts import Facts
+from paceline.seats import role_of
 
 _Span: TypeAlias = tuple[float, float]
 
@@ -34,6 +35,8 @@ class Disturbance:
     """When the seat was started again, or for the first time where it was late."""
     back_s: float | None = None
     """When it took part again: the run was at full strength."""
+    updates_lost: int | None = None
+    """How many updates that workers had seen a server lost, which went back to its snapshot."""
 
     @property
     def is_late(self) -> bool:
@@ -69,11 +72,12 @@ def goodput(
     """Give the part of all workers' time in which they trained; None where nothing disturbed them.
 
     A worker is away from the moment it was struck until it takes part again. Where all are in step,
-    the others wait from then until the next update. A moment that is lost twice counts once.
+    or a server was struck, the others wait from then until the next update. A moment that is lost
+    twice counts once.
     """
     if not disturbances or not train_s:
         return None
-    waits = _waits(disturbances, train_s) if facts.in_step else []
+    waits = _waits(disturbances, train_s, in_step=bool(facts.in_step))
     lost_s = 0.0
     for name in facts.workers:
         spans = _away(name, disturbances, train_s) + [span for who, span in waits if who != name]
@@ -92,13 +96,22 @@ def _away(name: str, disturbances: Sequence[Disturbance], train_s: float) -> lis
     ]
 
 
-def _waits(disturbances: Sequence[Disturbance], train_s: float) -> list[tuple[str, _Span]]:
-    """After each loss, when those in step with the one that is gone could not make an update."""
-    lost = [each for each in disturbances if each.known_s is not None]
+def _waits(
+    disturbances: Sequence[Disturbance], train_s: float, *, in_step: bool
+) -> list[tuple[str, _Span]]:
+    """After each loss, when workers could not make an update without the one that is gone.
+
+    All need a server; a worker is needed by those that are in step with it.
+    """
     return [
-        (each.who, (each.struck_s, train_s if each.updated_s is None else each.updated_s))
-        for each in lost
+        (each.who, (each.struck_s, _first_known(each.updated_s, each.back_s, train_s)))
+        for each in disturbances
+        if each.known_s is not None and (in_step or role_of(each.who) == "server")
     ]
+
+
+def _first_known(*moments: float | None) -> float:
+    return next(each for each in moments if each is not None)
 
 
 def _covered_s(spans: Iterable[_Span], train_s: float) -> float:
@@ -124,4 +137,6 @@ def sentence(each: Disturbance) -> str:
         parts.append(f"over after {each.ended_s - each.struck_s:.1f} s")
     if each.back_s is not None:
         parts.append(f"{each.who} took part again after {each.back_s - each.struck_s:.1f} s")
+    if each.updates_lost is not None:
+        parts.append(f"{each.updates_lost:,} updates were lost")
     return ", ".join(parts)

@@ -239,6 +239,11 @@ class Strategy(Description, ABC):
         return False
 
     @property
+    def keeps_servers_away(self) -> str | None:
+        """Say why a server that is lost cannot be started again; None where it can."""
+        return f"{self.name} has no server that could come back"
+
+    @property
     def repeats(self) -> bool:
         """Whether two runs with one seed give the same parameters to the bit."""
         return False

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any, final
 
 from paceline.errors import Aborted, PeerLost
-from paceline.seats import worker_names
+from paceline.seats import server_names, worker_names
 from paceline.training.finite import Refusals
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from paceline.comm.roster import Roster
     from paceline.training.optim import Optimizer
     from paceline.training.replica import Replica
-    from paceline.training.state import Stateful
+    from paceline.training.state import State, Stateful
 
 
 def _say_nothing(lost: PeerLost) -> None:
@@ -28,6 +28,17 @@ def _say_nothing(lost: PeerLost) -> None:
 def _keep_nothing(server: Stateful) -> None:
     """Where there are no checkpoints."""
     del server
+
+
+def _keep_no_snapshot(state: State) -> bool:
+    """Where no server comes back."""
+    del state
+    return False
+
+
+def _say_not(version: int, lost: int) -> None:
+    """Where no driver listens."""
+    del version, lost
 
 
 def _no_newer_roster() -> None:
@@ -77,6 +88,15 @@ class Place:
     """Whether the run goes on when a worker is lost, where the strategy can."""
     may_start_again: bool = False
     """Whether a seat may be started while others train: it inherits no memory of theirs."""
+    servers_return: bool = False
+    """Whether a server that is lost is started again, from the last snapshot it kept."""
+    all_servers: int = 0
+    """How many servers there are when all are there; 0: as many as there are now."""
+    keep_snapshot: Callable[[State], bool] = _keep_no_snapshot
+    """Copies a server's state and has it written; returns whether the one before is written."""
+    say_restored: Callable[[int, int], None] = _say_not
+    """Tells the driver that all have found a server that was started again: to which version it
+    went back, and how many updates were lost."""
     most_workers: int = 0
     """How many workers there may ever be at once; 0: no more than there are."""
     newest_roster: Callable[[], Roster | None] = _no_newer_roster
@@ -101,8 +121,13 @@ class Place:
 
     @property
     def num_servers(self) -> int:
-        """How many servers there are now."""
-        return self.roster.num_servers
+        """How many servers there are, one that is away for the moment included."""
+        return max(self.all_servers, self.roster.num_servers)
+
+    @property
+    def server_names(self) -> list[str]:
+        """The name of each, by its number."""
+        return server_names(self.num_servers)
 
     @property
     def worker_names(self) -> dict[int, str]:

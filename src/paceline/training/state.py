@@ -55,6 +55,20 @@ class Adopting(Stateful, ABC):
         """Take over what was learnt, and nothing that was counted by worker."""
 
 
+class Returning(Stateful, ABC):
+    """What others go on with when its process is lost and started again."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def snapshot(self) -> State:
+        """Give what it needs to go on from here in another process, while others wait for it."""
+
+    @abstractmethod
+    def come_back(self, snapshot: State | None) -> None:
+        """Go on from a snapshot that it kept, or, where there is none, from what it has now."""
+
+
 def copied(state: State) -> dict[str, Value]:
     """Give the same state with tensors of its own."""
     return {name: _copy(value) for name, value in state.items()}

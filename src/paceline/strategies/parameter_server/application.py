@@ -6,10 +6,12 @@ from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING
 
 from paceline.errors import StateError
-from paceline.training.state import Adopting
+from paceline.training.state import Adopting, State
 
 if TYPE_CHECKING:
-    from paceline.strategies.parameter_server.link import Arrival
+    from collections.abc import Collection
+
+    from paceline.strategies.parameter_server.link import Arrival, Greeting
     from paceline.strategies.parameter_server.server_parameters import ServerParameters
 
 
@@ -42,6 +44,24 @@ class Application(Adopting, ABC):
 
         Chunks of its last push that were applied already stay applied, if its word was in.
         """
+
+    @abstractmethod
+    def snapshot(self) -> State:
+        """Give all that a server needs to go on from here in another process.
+
+        Taken while workers push: raises `StateError` where that cannot be at this moment.
+        """
+
+    @abstractmethod
+    def come_back(self, snapshot: State | None, workers: Collection[int]) -> None:
+        """Go on from a snapshot, or where there is none from the values that are here already.
+
+        These workers were there before, and each may greet it or leave.
+        """
+
+    @abstractmethod
+    def greet(self, greeting: Greeting) -> None:
+        """A worker that was there before says how far it is; what it sends again comes next."""
 
 
 def busy(what: str) -> StateError:

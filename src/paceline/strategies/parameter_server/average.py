@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Final, final
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from paceline.strategies.parameter_server.cuts import Chunk
+    from paceline.strategies.parameter_server.link import Greeting
     from paceline.strategies.parameter_server.server_parameters import ServerParameters
 
 _KEPT: Final = ("keep", "_is_over", "_stops")
@@ -53,7 +54,8 @@ class Average(Application):
     version, are then what they were. So it is with an update of which something was applied, and
     one of whose workers is gone without a word.
 
-    A push that comes when the update has its gradients is too late: it is dropped, and
+    A push that comes when the update has its gradients is too late, and so is one on parameters
+    of a version that a server which was started again is not at: it is dropped, and
     answered with the parameters of that update. So is one that waits for gradients which nobody is
     left to bring: of several servers each may have dropped another's last one.
 
@@ -112,7 +114,7 @@ class Average(Application):
         """A push begins: it belongs to this update, or comes too late for it."""
         worker = arrival.worker
         is_full = len(self._members) == self._needed or worker in self._joining
-        is_late = is_full or self._is_over or arrival.version < self.keep.version
+        is_late = is_full or self._is_over or arrival.version != self.keep.version
         push = self._pushes[worker] = _Push(arrival.push, is_late)
         if is_late:
             self.keep.tally.dropped += 1
@@ -251,9 +253,12 @@ class Average(Application):
     def _answer_late(self) -> None:
         """Answer pushes that were dropped, unless an update is under way that may be undone.
 
-        Where that one needs everyone, and nothing of it is applied, it waits for them.
+        Where that one needs everyone, and nothing of it is applied, it waits for them; so it does
+        where too few others are left, as when most of them come from before a server went back.
         """
-        is_awaited = not self._num_spare and len(self._members) < self._needed
+        num_others = len(self._there - {*self._too_late})
+        needs_them = not self._num_spare or num_others < self._needed
+        is_awaited = needs_them and len(self._members) < self._needed
         if self._members and not (is_awaited and self._num_open == len(self.keep.chunks)):
             return
         coming = self._joining if self._members else set()
@@ -326,6 +331,27 @@ class Average(Application):
 
     def adopt(self, state: State) -> None:
         self.keep.adopt(StateReader(state).table("keep"))
+
+    def snapshot(self) -> State:
+        if self._members:
+            raise busy(f"the gradients of workers {sorted(self._members)}")
+        return attributes(self, "keep")
+
+    def come_back(self, snapshot: State | None, workers: Collection[int]) -> None:
+        """A push is of one version, and is too late for any other: what is sent again is applied
+        only if the update that it was for is not in the snapshot.
+        """
+        if snapshot is not None:
+            with StateReader(snapshot) as fields:
+                fields.part("keep", self.keep)
+        self._is_over = self._stops = False
+        self._workers = set(workers)
+        self._there = set(workers)
+
+    def greet(self, greeting: Greeting) -> None:
+        if greeting.leaves:
+            self._there.discard(greeting.worker)
+            self._end_if_too_few()
 
     def _end_if_too_few(self) -> None:
         """Drop what came for an update that cannot be completed, and let its workers go.

@@ -3,14 +3,29 @@
 from __future__ import annotations
 
 from time import perf_counter_ns
-from typing import Final, final
+from typing import TYPE_CHECKING, Final, final
+
+import torch
 
 from paceline.comm.base import Message, bytes_of
 from paceline.strategies.base import Place
 from paceline.strategies.parameter_server.cuts import Chunk
-from paceline.strategies.parameter_server.link import BARE, DECIDED, RELEASE, VOID, WORD
+from paceline.strategies.parameter_server.link import (
+    BARE,
+    DECIDED,
+    GREETING,
+    LAST,
+    LEAVE,
+    RELEASE,
+    VOID,
+    WAIT,
+    WORD,
+)
 from paceline.strategies.parameter_server.tags import NUM_PUSHES, Tag, pack
 from paceline.training.state import State, Stateful, StateReader, attributes
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 _KNOWN: Final = ("version", "base_version", "rows_version", "flags", "push")
 
@@ -20,7 +35,7 @@ class Correspondent(Stateful):
     """One server, and how far the push to it and its reply are."""
 
     def __init__(self, chunks: list[Chunk], place: Place) -> None:
-        self.name = place.roster.servers[chunks[0].server]
+        self.name = place.server_names[chunks[0].server]
         self.chunks = chunks
         replica, channel = place.replica, place.channel
         self.gradients = [replica.gradients[each.start : each.stop] for each in chunks]
@@ -34,6 +49,13 @@ class Correspondent(Stateful):
         """When those of each chunk came."""
         self.is_decided = True
         self.num_sent = 0
+        self.num_row_messages = 0
+        """How many messages with rows of the present push were sent."""
+        self.num_decided = 0
+        """Of how many pushes it is known what became of them."""
+        self.is_push = False
+        """Whether the last that was begun is a push, and no question for parameters."""
+        self._last = 0
         self.push = 0
         self.version = 0
         self.base_version = 0
@@ -47,9 +69,34 @@ class Correspondent(Stateful):
         before, however often parameters are asked for in between.
         """
         self.push = (self.push + is_push) % NUM_PUSHES
+        self.is_push = is_push
+        self._last = 0
+        self._begin()
+
+    def _begin(self) -> None:
         self.unanswered = set(range(len(self.chunks)))
         self.is_decided = False
-        self.num_sent = 0
+        self.num_sent = self.num_row_messages = 0
+
+    def begin_again(self) -> None:
+        """The server was started again: what it has not answered is sent once more.
+
+        Where only parameters are missing, these are asked for: what was decided stays so.
+        """
+        if self.is_done:
+            return
+        if self.is_decided:
+            self.is_push, self._last = False, self.flags & LAST
+        self._begin()
+
+    def greeting(self, *, leaves: bool) -> tuple[Tensor, int]:
+        """Give the message that tells a server which was started again how far this worker is."""
+        is_pending = self.is_push and not self.is_decided
+        # It may have to leave, and not know it yet: parameters are still missing.
+        leaves |= not is_pending and bool((self.flags | self._last) & LAST)
+        flags = GREETING | (LEAVE if leaves else self.flags & WAIT)
+        values = torch.tensor([self.num_decided, int(is_pending)])
+        return values, pack(self.version, 0, flags, self.push)
 
     @property
     def is_done(self) -> bool:
@@ -78,7 +125,8 @@ class Correspondent(Stateful):
             if not flags & RELEASE:
                 self.unanswered.discard(index)
         if flags & DECIDED:
-            self.version, self.flags = tag.version, flags & ~(DECIDED | VOID)
+            self.num_decided += self.is_push and not self.is_decided
+            self.version, self.flags = tag.version, flags & ~(DECIDED | VOID) | self._last
             self.is_decided = True
             if flags & VOID:
                 self.unanswered.clear()

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Self, final
 
 from paceline.arithmetic.exchange import Servers
-from paceline.description import Bytes, Count, NotNegativeInt
+from paceline.description import Bytes, Count, NotNegative, NotNegativeInt
 from paceline.errors import Problem
 from paceline.seats import server_names
 from paceline.strategies.base import Flow, Member, Place, Strategy
@@ -32,12 +32,28 @@ class ParameterServer(Strategy, ABC):
     """Whether gradients leave while back-propagation goes on, and parameters come back while the
     next forward pass does; a model of one chunk is exchanged when all of it is computed, and so is
     any with `backup` workers in shared memory."""
+    snapshot_s: NotNegative = 10.0
+    """How often a server keeps a snapshot to be started again from, where a seat may be started
+    again at all; 0: never. Training waits for a copy at most a fiftieth of the time."""
     sparse: bool = True
     """Whether only the rows of a table that a batch touches travel, or the whole table."""
 
     @property
     def survives_workers(self) -> bool:
         return True
+
+    @property
+    def keeps_servers_away(self) -> str | None:
+        if not self.snapshot_s:
+            return "without strategy.snapshot_s a server cannot be started again"
+        if self._goes_back_alone or self.num_servers == 1:
+            return None
+        return "several servers that wait for one another cannot go back: use strategy.servers=1"
+
+    @property
+    def _goes_back_alone(self) -> bool:
+        """Whether one of several servers may go back without the others."""
+        return False
 
     @property
     def num_servers(self) -> int:
@@ -106,7 +122,8 @@ class ParameterServer(Strategy, ABC):
         """Make a server that does not run yet: its state can be loaded first."""
         from paceline.strategies.parameter_server.server import Server
 
-        return Server(place, self.chunk_bytes, self.rules(place.roster.worker_numbers))
+        rules = self.rules(place.roster.worker_numbers)
+        return Server(place, self.chunk_bytes, rules, snapshot_s=self.snapshot_s)
 
     def serve(self, place: Place) -> Mapping[str, Any]:
         server = self.server(place)
@@ -144,6 +161,10 @@ class PsAsync(Immediate):
     @property
     def name(self) -> str:
         return "ps-async"
+
+    @property
+    def _goes_back_alone(self) -> bool:
+        return True
 
     def meaning(self, num_workers: int) -> str:
         return f"asynchronous, {num_workers} workers"
@@ -203,6 +224,10 @@ class PsSsp(Immediate):
     @property
     def name(self) -> str:
         return "ps-ssp"
+
+    @property
+    def _goes_back_alone(self) -> bool:
+        return self.staleness is None  # else workers might wait for each other at two servers
 
     def meaning(self, num_workers: int) -> str:
         bound = "no bound" if self.staleness is None else f"at most {self.staleness} steps ahead"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, final
 
@@ -18,13 +18,15 @@ from paceline.strategies.parameter_server.link import (
     WORD,
     Arrival,
 )
-from paceline.training.state import State, StateReader, attributes, whole_numbers
+from paceline.training.state import State, StateReader, attributes, by_number, whole_numbers
 
 if TYPE_CHECKING:
+    from paceline.strategies.parameter_server.link import Greeting
     from paceline.strategies.parameter_server.rules import Admission
     from paceline.strategies.parameter_server.server_parameters import ServerParameters
 
 _KEPT: Final = ("keep", "_admission", "_num_begun", "_num_leaves")
+_UNKNOWN: Final = -1  # the number of a push of which none comes any more
 
 
 @final
@@ -41,6 +43,17 @@ class _Push:
     """Chunks that came before the word, and wait for it."""
     num_left: int = 0
     """How many of its chunks are not answered."""
+    serial: int = 1
+    """Which push of its worker it is."""
+    done: set[int] = field(default_factory=set)
+    """Chunks that were applied, or refused: one that is sent again is answered, and no more."""
+    is_counted: bool = False
+    """Whether all of it is in the snapshot that the server went back to."""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether all of it is applied, or refused."""
+        return self.word is not None and not self.num_left
 
 
 @final
@@ -75,7 +88,7 @@ class Each(Application):
         worker, flags = arrival.worker, arrival.flags
         push = self._pushes.get(worker)
         if push is None or push.number != arrival.push:
-            push = self._pushes[worker] = _Push(arrival.push, num_left=len(self.keep.chunks))
+            push = self._pushes[worker] = self._new_push(arrival.push, push)
         if flags & WORD and push.word is None:
             self._hear(push, arrival)
         if flags & BARE and flags & WORD:
@@ -84,6 +97,10 @@ class Each(Application):
             push.kept.append(arrival)
         elif push.num_left:
             self._apply(push, arrival)
+
+    def _new_push(self, number: int, before: _Push | None) -> _Push:
+        serial = 1 if before is None else before.serial + 1
+        return _Push(number, num_left=len(self.keep.chunks), serial=serial)
 
     def _hear(self, push: _Push, arrival: Arrival) -> None:
         """A push's word is in: what waited for it is applied, or nothing is."""
@@ -105,11 +122,13 @@ class Each(Application):
     def _apply(self, push: _Push, arrival: Arrival) -> None:
         """Apply a chunk, unless it is refused by itself, and answer it."""
         worker, keep = arrival.worker, self.keep
-        if not arrival.flags & REFUSED:
+        index = arrival.chunk.index
+        if not arrival.flags & REFUSED and index not in push.done:
             self._begin(push)
             keep.apply(arrival.chunk, arrival.gradient, push.update)
             if arrival.rows is not None and arrival.row_gradients is not None:
                 keep.apply_rows(arrival.rows, arrival.row_gradients, push.update)
+        push.done.add(index)
         push.num_left -= 1
         if push.num_left or push.word is None:
             keep.answer(worker, arrival.chunk, 0)
@@ -128,12 +147,13 @@ class Each(Application):
         """The push is applied whole: may its worker go on?"""
         assert push.word is not None
         is_refused = not push.update
-        if is_refused:
-            self.keep.tally.refused += 1
-        else:
+        if not is_refused:
             self._count(push)
-        # A refused push used nothing up.
-        if not push.word & LAST and (is_refused or self._grant()):
+        elif not push.is_counted:
+            self.keep.tally.refused += 1
+        # A refused push used nothing up, nor did one that was counted before.
+        may_go = worker in self._holders if push.is_counted else is_refused or self._grant()
+        if may_go and not push.word & LAST:
             if self._admission.complete(worker):
                 return 0
             self._waiting.add(worker)
@@ -149,7 +169,7 @@ class Each(Application):
 
     def _grant(self) -> bool:
         """Give leave for one more step, if there is one."""
-        if self._num_leaves == self._most_steps:
+        if self._most_steps is not None and self._num_leaves >= self._most_steps:
             return False
         self._num_leaves += 1
         return True
@@ -202,6 +222,78 @@ class Each(Application):
             fields.attributes(self, *_KEPT)
             self._waiting = set(fields.whole_numbers("waiting"))
             self._holders = set(fields.whole_numbers("holders"))
+
+    def snapshot(self) -> State:
+        """Give also which chunks of pushes that are under way were applied."""
+        partial = {worker: push for worker, push in self._pushes.items() if push.update}
+        whole = {worker: e.serial - (not e.is_whole) for worker, e in self._pushes.items()}
+        return {
+            **attributes(self, "keep", "_admission"),
+            "whole": by_number(whole),
+            "partial": {str(worker): whole_numbers(e.done) for worker, e in partial.items()},
+        }
+
+    def come_back(self, snapshot: State | None, workers: Collection[int]) -> None:
+        self._pushes, self._waiting, self._holders = {}, set(), set()
+        admission = None
+        if snapshot is not None:
+            with StateReader(snapshot) as fields:
+                fields.part("keep", self.keep)
+                admission = fields.table("admission")
+                self._load_pushes(fields.counts_by_number("whole"), fields.table("partial"))
+        self._num_begun = self._num_leaves = self.keep.version
+        for push in self._pushes.values():
+            if push.done:
+                self._grant()
+                self._begin(push)
+        self._admission.come_back(admission, {*workers, *self._pushes})
+        for worker in self._pushes.keys() - set(workers):
+            self.leave(worker)
+
+    def _load_pushes(self, whole: Mapping[int, int], partial: State) -> None:
+        for worker, serial in whole.items():
+            self._pushes[worker] = _Push(_UNKNOWN, serial=serial, word=0)
+        with StateReader(partial) as fields:
+            for name in partial:
+                push, done = self._pushes[int(name)], set(fields.whole_numbers(name))
+                push.serial, push.word, push.num_left, push.done = push.serial + 1, None, 1, done
+
+    def greet(self, greeting: Greeting) -> None:
+        """What the worker sends again is not applied again, be it in the snapshot whole or in part.
+
+        Of a push that it does not send again, the part in the snapshot counts.
+        """
+        worker, num_decided = greeting.worker, greeting.num_decided
+        push = self._pushes.get(worker) or _Push(_UNKNOWN, serial=0, word=0)
+        num_before = push.serial - (not push.is_whole)
+        is_again = greeting.is_pending and push.serial == num_decided + 1
+        if push.update and not is_again:
+            self._count(push)
+        is_held = bool(push.update)
+        self._pushes[worker] = self._met(push, greeting, is_again=is_again)
+        self._admission.greet(worker, num_decided - num_before, waits=greeting.waits)
+        if greeting.leaves or not (is_held or worker in self._holders or self._grant()):
+            self._holders.discard(worker)
+            self._admission.leave(worker)
+        else:
+            self._holders.add(worker)
+        if greeting.waits:
+            self._waiting.add(worker)
+        self._release()
+
+    def _met(self, push: _Push, greeting: Greeting, *, is_again: bool) -> _Push:
+        """Give the push that the worker's next chunks belong to, or come after."""
+        if not is_again:
+            return _Push(_UNKNOWN, serial=greeting.num_decided, word=0)
+        chunks = range(len(self.keep.chunks))
+        return _Push(
+            greeting.push,
+            update=push.update,
+            num_left=len(chunks),
+            serial=push.serial,
+            done=set(chunks) if push.is_whole else push.done,
+            is_counted=push.is_whole,
+        )
 
     def adopt(self, state: State) -> None:
         self.keep.adopt(StateReader(state).table("keep"))

@@ -48,6 +48,8 @@ DECIDED: Final = 256
 """Reply: version and flags are those of the whole push."""
 BARE: Final = 512
 """Push: no values come along."""
+GREETING: Final = 16
+"""Push: the server was started again, and is to know how far this worker is; see `Greeting`."""
 VOID: Final = 512
 """Reply, along with `DECIDED`: no more parameters will come; the worker has the right ones."""
 
@@ -70,6 +72,36 @@ class Arrival(NamedTuple):
     row_gradients: Tensor | None = None
     push: int = 0
     """Which push of the worker it belongs to: a number unlike that of the one before."""
+
+
+class Greeting(NamedTuple):
+    """What a worker that was there before tells a server that was started again."""
+
+    worker: int
+    push: int
+    """The number of its newest push, as pushes carry it."""
+    num_decided: int
+    """Of how many pushes it knows what became of them."""
+    is_pending: bool
+    """Whether it sends one more, of which it does not know."""
+    waits: bool = False
+    """Whether it may not start its next step before it is released."""
+    leaves: bool = False
+    """Whether it makes no more steps."""
+
+
+def greeting_of(arrival: Arrival) -> Greeting:
+    """Read a greeting, whose values came as rows do."""
+    assert arrival.rows is not None
+    num_decided, is_pending = (int(each) for each in arrival.rows)
+    return Greeting(
+        arrival.worker,
+        arrival.push,
+        num_decided,
+        is_pending=bool(is_pending),
+        waits=bool(arrival.flags & WAIT),
+        leaves=bool(arrival.flags & LEAVE),
+    )
 
 
 class Touched(NamedTuple):
@@ -96,6 +128,10 @@ class WorkerLink(Stateful, ABC):
     sent_bytes: int = 0
     """Bytes of values, as if each travelled, also where memory is shared."""
     received_bytes: int = 0
+    is_behind: bool = False
+    """Whether a server was started again since parameters last came."""
+    leaves: bool = False
+    """Whether the worker makes no more steps."""
     wants_ascending: bool = True
     """Whether rows of a table must be named in ascending order."""
 
@@ -137,6 +173,9 @@ class WorkerLink(Stateful, ABC):
 
         Newer parameters than those of a release do not come with it.
         """
+
+    def look_around(self) -> None:
+        """Greet servers that were started again while this worker rests; does not wait."""
 
     @abstractmethod
     def await_release(self) -> Answer:

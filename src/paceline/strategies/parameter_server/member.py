@@ -52,8 +52,10 @@ class PsMember(Member):
         self.fetches_ahead = prefetch and place.host is None
         self.starts = place.rank in rules.starters(place.roster.worker_numbers, place.most_steps)
         self.global_steps: int = 0
-        # Where an update may be complete without us, it may also have to be without others.
-        self._takes_leave = rules.averaged is not None and rules.averaged < place.num_workers
+        # Where an update may be complete without us, it may also have to be without others; so
+        # where our push may come from before a server went back.
+        may_be_left = place.servers_return or (rules.averaged or 0) < place.num_workers
+        self._takes_leave = rules.averaged is not None and may_be_left
         self.is_looked_at = place.rank == 0
         self._checks = place.learns
         self._refusals = place.refusals
@@ -68,6 +70,7 @@ class PsMember(Member):
         values = place.replica.parameters
         cut = dealt(len(values), place.num_servers, chunk_bytes // values.element_size())
         self._link = _link(place, cut, rules)  # which may move the replica
+        self._link.leaves = not self.starts
         self._gradients = self.replica.gradients.numpy()
         self._chunks = [chunk for each in cut for chunk in each]
         self._refuses_whole = rules.whole
@@ -76,7 +79,8 @@ class PsMember(Member):
         is_written = rules.admission.exact and not rules.whole
         is_seen = place.host is not None and (is_written or self._takes_leave)
         is_cut = values.nbytes > chunk_bytes and place.replica.table is None
-        self.overlaps = overlap and is_cut and not is_seen
+        # Of what a courier has under way it is not known what a server that is lost had applied.
+        self.overlaps = overlap and is_cut and not is_seen and not place.servers_return
         # Parameters in shared memory are copied by the worker itself: nothing is under way.
         self.can_await = self.overlaps and place.host is None
         self._departures = Departures(self.replica, self._chunks if self.overlaps else ())
@@ -88,7 +92,7 @@ class PsMember(Member):
 
     def begin(self, *, last: bool) -> None:
         del last
-        if self._is_behind:
+        if self._is_behind or self._link.is_behind:
             self._is_behind = False
             self._pull()
         if self._must_wait:
@@ -124,6 +128,7 @@ class PsMember(Member):
         self.global_steps = answer.version
         self._must_wait = bool(answer.flags & WAIT)
         is_last = bool(answer.flags & LAST)
+        self._link.leaves = is_last
         if is_last and self._takes_leave:
             self._link.exchange(PULL | LEAVE)
         return is_last
@@ -239,6 +244,9 @@ class PsMember(Member):
 
     def close(self) -> None:
         self._link.close()
+
+    def regroup(self) -> None:
+        self._link.look_around()
 
     def settle(self) -> None:
         self._link.drain()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
 from typing import final
 
 from paceline.comm.roster import Roster
@@ -25,6 +26,8 @@ class Membership:
         self._reported: set[tuple[str, int]] = set()
         self.is_busy = False
         """Whether an arrival is being taken: what has changed meanwhile waits until it is."""
+        self.changed: Callable[[Collection[int]], None] = lambda _: None
+        """Hears which workers there are, whenever that has changed."""
 
     def follow(self, roster: Roster) -> None:
         """Hear of a roster, perhaps in the middle of an arrival."""
@@ -46,6 +49,8 @@ class Membership:
         for worker, incarnation in self._members.items():
             if before.get(worker) != incarnation:
                 self._application.join(worker)
+        # Who came anew does not greet: it has seen nothing of the server that was here before.
+        self.changed([each for each in self._members if before.get(each) == self._members[each]])
 
     def includes(self, worker: int) -> bool:
         """Whether a worker is one of them; one that has just come is waited for."""

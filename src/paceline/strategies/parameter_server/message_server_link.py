@@ -11,7 +11,15 @@ import torch
 from paceline.comm.base import Message
 from paceline.strategies.base import Place
 from paceline.strategies.parameter_server.cuts import Chunk, server_part
-from paceline.strategies.parameter_server.link import BARE, PULL, ROWS, WORD, Arrival, ServerLink
+from paceline.strategies.parameter_server.link import (
+    BARE,
+    GREETING,
+    PULL,
+    ROWS,
+    WORD,
+    Arrival,
+    ServerLink,
+)
 from paceline.strategies.parameter_server.tags import PUSHED, pack, unpack
 from paceline.training.row_update import new_table
 
@@ -47,7 +55,8 @@ class MessageServerLink(ServerLink):
             if flags & ROWS and flags & PUSHED:
                 is_ours = self._keep_rows(message)
             else:
-                arrival = self._read_rows(message) if flags & ROWS else self._read(message)
+                read = self._read_rows if flags & ROWS else self._read
+                arrival = (self._read_greeting if flags & GREETING else read)(message)
                 is_ours = arrival is not None
                 if arrival is not None:
                     yield arrival
@@ -91,6 +100,15 @@ class MessageServerLink(ServerLink):
             return None
         rows = message.values - self._part.start
         return Arrival(worker, self._chunks[0], ROWS, 0, message.values, rows=rows)
+
+    def _read_greeting(self, message: Message) -> Arrival | None:
+        """Read how far a worker is."""
+        version, push, _, flags = unpack(message.tag)
+        worker = self._numbers.get(message.sender)
+        if worker is None or message.dtype != "int64" or message.shape != (2,):
+            return None
+        values = message.values
+        return Arrival(worker, self._chunks[0], flags, version, values, rows=values, push=push)
 
     def place_parameters(self, initial: Tensor) -> Tensor:
         return initial

@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar, final
 
@@ -35,6 +35,16 @@ class Admission(Stateful, ABC):
         """A worker will make no more steps, and holds up nobody."""
 
     @abstractmethod
+    def come_back(self, state: State | None, workers: Collection[int]) -> None:
+        """Go on from an earlier state, or the present one, with these workers: each is at least
+        as far as it was then.
+        """
+
+    @abstractmethod
+    def greet(self, worker: int, num_more: int, *, waits: bool) -> None:
+        """A worker has come by so many steps further than it was; perhaps it has to wait."""
+
+    @abstractmethod
     def released(self) -> list[int]:
         """Say which workers that had to wait may go on now; each is said once."""
 
@@ -51,6 +61,12 @@ class Free(Admission):
         """Nobody waits for anybody."""
 
     def leave(self, worker: int) -> None:
+        """Nobody waits for anybody."""
+
+    def come_back(self, state: State | None, workers: Collection[int]) -> None:
+        """There is nothing to go back to."""
+
+    def greet(self, worker: int, num_more: int, *, waits: bool) -> None:
         """Nobody waits for anybody."""
 
     def released(self) -> list[int]:
@@ -84,6 +100,20 @@ class Bounded(Admission):
 
     def join(self, worker: int) -> None:
         self._clocks[worker] = min(self._clocks.values(), default=0)
+
+    def come_back(self, state: State | None, workers: Collection[int]) -> None:
+        clocks: Mapping[int, int] = self._clocks
+        if state is not None:
+            clocks = StateReader(state).counts_by_number("clocks")
+        # Of one that came since it is only known that it was no further behind than the slowest.
+        slowest = min(clocks.values(), default=0)
+        self._clocks = {worker: clocks.get(worker, slowest) for worker in workers}
+        self._waiting = set()
+
+    def greet(self, worker: int, num_more: int, *, waits: bool) -> None:
+        self._clocks[worker] += num_more
+        if waits:
+            self._waiting.add(worker)
 
     def leave(self, worker: int) -> None:
         self._clocks.pop(worker, None)

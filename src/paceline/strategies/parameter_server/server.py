@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 from typing import Any, final
 
 from paceline.comm.base import Finished
@@ -12,21 +13,32 @@ from paceline.strategies.parameter_server.application import Application
 from paceline.strategies.parameter_server.average import Average
 from paceline.strategies.parameter_server.cuts import dealt, offsets, part_of, server_part
 from paceline.strategies.parameter_server.each import Each
-from paceline.strategies.parameter_server.link import PULL, ROWS, Arrival, ServerLink
+from paceline.strategies.parameter_server.link import (
+    GREETING,
+    PULL,
+    ROWS,
+    Arrival,
+    ServerLink,
+    greeting_of,
+)
 from paceline.strategies.parameter_server.membership import Membership
 from paceline.strategies.parameter_server.memory_server_link import SharedServerLink
 from paceline.strategies.parameter_server.message_server_link import MessageServerLink
+from paceline.strategies.parameter_server.reunion import Reunion
 from paceline.strategies.parameter_server.rules import Rules
 from paceline.strategies.parameter_server.server_parameters import ServerParameters
+from paceline.strategies.parameter_server.snapshots import Snapshots
 from paceline.training.row_update import RowUpdate, values_per_row
-from paceline.training.state import Adopting, State, StateReader, attributes
+from paceline.training.state import Adopting, Returning, State, StateReader, attributes
 
 
 @final
-class Server(Adopting):
+class Server(Adopting, Returning):
     """One server; its rules say which kind."""
 
-    def __init__(self, place: Place, chunk_bytes: int, rules: Rules) -> None:
+    def __init__(
+        self, place: Place, chunk_bytes: int, rules: Rules, *, snapshot_s: float = 0.0
+    ) -> None:
         whole = place.replica.parameters
         cut = dealt(len(whole), place.num_servers, chunk_bytes // whole.element_size())
         chunks = cut[place.rank]
@@ -61,6 +73,20 @@ class Server(Adopting):
             if rules.averaged is None
             else Average(keep, rules.averaged, workers, most_steps)
         )
+        self._snapshot_s = snapshot_s
+        self._reunion: Reunion | None = None
+
+    def snapshot(self) -> State:
+        """Give what it needs to go on from here in another process, while workers push."""
+        return {"application": self.application.snapshot()}
+
+    def come_back(self, snapshot: State | None) -> None:
+        application = None
+        if snapshot is not None:
+            with StateReader(snapshot) as fields:
+                application = fields.table("application")
+        self.application.come_back(application, self._place.roster.worker_numbers)
+        self._reunion = Reunion(self._place, self.application)
 
     def state(self) -> State:
         """Give what it keeps and has counted, after the states of all workers were taken."""
@@ -97,6 +123,10 @@ class Server(Adopting):
     def _serve_on(self) -> None:
         """The same where workers may come and go."""
         place, members = self._place, Membership(self._place, self.application, self._link)
+        look = self._snapshots().look
+        if self._reunion is not None:
+            members.changed = self._reunion.follow
+            self._reunion.look()
         if place.host is None:
             place.channel.notice = members.follow
         else:
@@ -109,12 +139,21 @@ class Server(Adopting):
                         self._take(arrival)
                         members.is_busy = False
                         members.settle()
+                        look()
             except PeerLost as lost:
                 members.is_busy = False
                 members.report(lost)
 
+    def _snapshots(self) -> Snapshots:
+        is_kept = self._place.servers_return and self._snapshot_s
+        every_s = self._snapshot_s if is_kept else math.inf
+        return Snapshots(every_s, self.snapshot, self._place.keep_snapshot)
+
     def _take(self, arrival: Arrival) -> None:
-        if arrival.flags & ROWS:
+        if arrival.flags & GREETING:
+            if self._reunion is not None:
+                self._reunion.greet(greeting_of(arrival), arrival.version)
+        elif arrival.flags & ROWS:
             self.application.keep.answer_rows(arrival)
         elif arrival.flags & PULL:
             self.application.pull(arrival)

@@ -1,0 +1,288 @@
+"""Workers and servers as threads of one process, whose channels can kill a server at any message.
+
+The parameters are the ledger: every push of every worker has a place of its own in each chunk, and
+its gradient is 1 there and 0 elsewhere. So whoever looks at the parameters sees which pushes were
+applied, and how often. One thread runs at a time, and a number says which: a schedule that fails
+once fails always. Where none can go on, that is said at once, with what each of them waits for.
+"""
+
+from collections import deque
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, field, replace
+from random import Random
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from paceline.comm.base import Channel, Finished, Message, bytes_of
+from paceline.comm.roster import Roster, Seat, Sitting
+from paceline.errors import PeerLost
+from paceline.strategies.base import Place
+from paceline.strategies.parameter_server.describe import ParameterServer
+from paceline.training.optim import Sgd
+from paceline.training.replica import Replica
+from paceline.training.state import State, copied
+from tests.strategies.turns import Ended, Player, RunOver
+
+NUM_CHUNKS = 2
+_MOST_TURNS = 20_000
+_LOOKS = 0.2
+
+
+@dataclass
+class Schedule:
+    """What happens. A moment is a number of messages that a server took or sent."""
+
+    strategy: ParameterServer
+    workers: int = 2
+    steps: int = 4
+    kills: dict[str, int] = field(default_factory=dict)
+    """At which moment a seat is killed, by `name.incarnation`. Workers do not come back."""
+    looked_at: Collection[int] = ()
+    """After which of its steps worker 0 looks at the newest parameters, as an evaluation does."""
+    keeps: float = 0.3
+    """How probable a snapshot is, whenever there may be one."""
+    order: int = 0
+    """Which of all that could happen next happens, at each turn."""
+
+
+class World:
+    """The driver, and what carries the messages."""
+
+    def __init__(self, schedule: Schedule) -> None:
+        self.schedule, self.random = schedule, Random(schedule.order)
+        self.num_places = schedule.workers * schedule.steps
+        self.strategy = replace(schedule.strategy, chunk_bytes=4 * self.num_places)
+        names = [f"worker{index}" for index in range(schedule.workers)]
+        self.servers = [f"server{index}" for index in range(schedule.strategy.num_servers)]
+        self.roster = Roster.of([_seat(name) for name in (*names, *self.servers)])
+        self.snapshots: dict[str, State] = {}
+        self.lost: list[tuple[str, int, int]] = []
+        self.is_over = False
+        self.gone: list[tuple[str, int]] = []
+        """Whose end the driver is about to notice."""
+        self.to_come: list[str] = []
+        self.seats = [Seated(self, name, 0, self.roster) for name in (*names, *self.servers)]
+
+    def play(self) -> None:
+        """Go on to the end; raises where it does not come."""
+        try:
+            for _ in range(_MOST_TURNS):
+                if self._is_settled:
+                    return
+                self._choose()()
+                for each in self.seats:
+                    if each.player.error is not None:
+                        raise each.player.error
+            raise AssertionError(f"they do not come to their end: {self._standing()}")
+        finally:
+            self.is_over = True
+            for each in self.seats:
+                each.player.end(RunOver)
+
+    @property
+    def _is_settled(self) -> bool:
+        """All workers have come to their end, and every server knows how far each is."""
+        found = {key for key, _, _ in self.lost}
+        servers = [self.newest(name) for name in self.servers]
+        are_here = all(e.lives and (not e.incarnation or e.key in found) for e in servers)
+        return are_here and all(e.is_done for e in self.seats if e.is_worker and e.lives)
+
+    def _choose(self) -> Callable[[], None]:
+        moves = [each.player.take_turn for each in self.seats if each.player.can_go_on]
+        moves += [each.hear for each in self.seats if each.words]
+        moves += [self._give_up] * bool(self.gone) + [self._let_in] * bool(self.to_come)
+        assert moves, f"none can go on: {self._standing()}"
+        return self.random.choice(moves)
+
+    def _standing(self) -> str:
+        living = [each for each in self.seats if not each.player.is_ended]
+        return "; ".join(f"{each.key} waits for {each.player.waits_for}" for each in living)
+
+    def _give_up(self) -> None:
+        name, incarnation = self.gone.pop(0)
+        self.roster = self.roster.without(name)
+        if name in self.servers:
+            self.to_come.append(f"{name}.{incarnation + 1}")
+        self._announce()
+
+    def _let_in(self) -> None:
+        name, _, incarnation = self.to_come.pop(0).partition(".")
+        sitting = Sitting(seat=_seat(name), incarnation=int(incarnation))
+        self.roster = self.roster.with_sitting(sitting)
+        self._announce()
+        self.seats.append(Seated(self, name, int(incarnation), self.roster))
+
+    def _announce(self) -> None:
+        for each in self.seats:
+            if each.lives:
+                each.words.append(self.roster)
+
+    def newest(self, name: str) -> "Seated":
+        return [each for each in self.seats if each.name == name][-1]
+
+    def applied(self) -> Tensor:
+        """How often each push was applied: a row of each chunk, a column of each push."""
+        parts = []
+        for name in self.servers:
+            keep = self.newest(name).server.application.keep
+            parts += [view.clone() for view in keep._views]
+        return -torch.stack(parts)
+
+
+def _seat(name: str) -> Seat:
+    return Seat("worker" if name.startswith("worker") else "server", int(name[6:]), "node0")
+
+
+class Seated:
+    """Does what `engine/worker.py` and `engine/serving.py` do, and nothing else."""
+
+    server: Any = None
+
+    def __init__(self, world: World, name: str, incarnation: int, roster: Roster) -> None:
+        self.world, self.name, self.incarnation = world, name, incarnation
+        self.key = f"{name}.{incarnation}"
+        self.is_worker = name.startswith("worker")
+        self.heard, self.words = roster, deque[Roster]()
+        self.box: deque[tuple[int, Message]] = deque()
+        self.lives, self.is_done = True, False
+        self.num_steps = 0
+        self.staleness: list[int] = []
+        model = nn.Linear(world.num_places * NUM_CHUNKS * len(world.servers), 1, bias=False)
+        nn.init.zeros_(model.weight)
+        self.place = Place(
+            name=name,
+            roster=roster,
+            replica=Replica(model, torch.float32),
+            optimizer=Sgd(lr=1.0),
+            most_steps=None,
+            open_channel=lambda: FaultyChannel(world, self),
+            survives=True,
+            may_start_again=True,
+            servers_return=True,
+            all_servers=len(world.servers),
+            most_workers=world.schedule.workers,
+            newest_roster=lambda: self.heard,
+            keep_snapshot=self._keep,
+            say_restored=lambda version, lost: world.lost.append((self.key, version, lost)),
+        )
+        self.player = Player(self.key, self._work if self.is_worker else self._serve)
+
+    def hear(self) -> None:
+        self.heard = self.words.popleft()
+
+    def die(self) -> None:
+        self.lives = False
+        self.words.clear()
+        self.world.gone.append((self.name, self.incarnation))
+        raise Ended
+
+    def _keep(self, state: State) -> bool:
+        if self.world.random.random() < self.world.schedule.keeps:
+            self.world.snapshots[self.name] = copied(state)
+        return True
+
+    def _serve(self) -> None:
+        strategy = self.world.strategy
+        self.server = strategy.server(self.place)
+        self.server._place.channel  # noqa: B018 - open before anyone writes
+        if self.incarnation:
+            kept = self.world.snapshots.get(self.name)
+            self.server.come_back(None if kept is None else copied(kept))
+        self.server.run()
+
+    def _work(self) -> None:
+        strategy = self.world.strategy
+        member = strategy.join(self.place)
+        rank, gradients = self.place.rank, self.place.replica.gradients
+        is_over = not member.starts
+        while not is_over:
+            member.begin(last=False)
+            self._check_bound()
+            gradients.zero_()
+            gradients.view(-1, self.world.num_places)[
+                :, rank * self.world.schedule.steps + self.num_steps
+            ] = 1.0
+            last = self.num_steps + 1 >= self.world.schedule.steps
+            is_over = member.exchange(last=last)
+            self.num_steps += 1
+            if rank == 0 and self.num_steps in self.world.schedule.looked_at:
+                member.settle()
+        self.is_done = True
+        looked_at = -1
+        while not self.world.is_over:
+            self.player.wait(lambda: self.heard.epoch > looked_at, "the end")  # noqa: B023
+            looked_at = self.heard.epoch
+            member.regroup()
+
+    def _check_bound(self) -> None:
+        """No worker may be further ahead of the slowest than its strategy says."""
+        bound = getattr(self.world.schedule.strategy, "staleness", None)
+        others = [e for e in self.world.seats if e.is_worker and e.lives and not e.is_done]
+        if bound is not None and others:
+            slowest = min(each.num_steps for each in others)
+            assert self.num_steps - slowest <= bound + 1  # which may not know that it made one more
+
+
+class FaultyChannel(Channel):
+    """A seat's end; each message that a server sends or takes is a moment to be killed at."""
+
+    def __init__(self, world: World, seat: Seated) -> None:
+        super().__init__()
+        self._world, self._seat = world, seat
+        self._left = world.schedule.kills.get(seat.key)
+        self._roster = seat.heard
+
+    def _tick(self) -> None:
+        if self._left is not None:
+            self._left -= 1
+            if self._left <= 0:
+                self._left = None
+                self._seat.die()
+
+    def follow(self, roster: Roster) -> None:
+        if roster.epoch > self._roster.epoch:
+            self._roster = roster
+
+    def _look(self) -> None:
+        self.follow(self._seat.heard)
+        self.notice(self._seat.heard)
+        if self._world.is_over and not self._seat.is_worker:
+            raise Finished
+
+    def send(self, to: str, values: Tensor, tag: int = 0) -> None:
+        self._tick()
+        if self._seat.is_worker and self._world.random.random() < _LOOKS:
+            self._look()
+        if to not in self._roster.by_name:
+            if not self._seat.is_worker:
+                return
+            raise PeerLost(to, "it has left the run")
+        kept = values.detach().clone()
+        dtype = str(kept.dtype).removeprefix("torch.")
+        message = Message(self._seat.name, tag, dtype, tuple(kept.shape), bytes_of(kept))
+        incarnation = self._roster.by_name[to].incarnation
+        for each in self._world.seats:
+            if (each.name, each.incarnation) == (to, incarnation) and each.lives:
+                each.box.append((self._seat.incarnation, message))
+
+    def receive(self) -> Message:
+        self._tick()
+        seat = self._seat
+        while True:
+            if not seat.box or self._world.random.random() < _LOOKS:
+                self._look()
+            seen = self._roster.epoch
+            seat.player.wait(
+                lambda: bool(seat.box) or seat.heard.epoch > seen,  # noqa: B023
+                "a message",
+            )
+            while seat.box:
+                incarnation, message = seat.box.popleft()
+                sitting = self._roster.by_name.get(message.sender)
+                if sitting is not None and incarnation >= sitting.incarnation:
+                    return message
+
+    def close(self) -> None:
+        """Nothing is held."""

@@ -1,0 +1,92 @@
+"""A server dies at any message and comes back: no push is applied twice, and all go on."""
+
+import pytest
+import torch
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as draws
+
+from paceline.strategies.parameter_server import server
+from paceline.strategies.parameter_server.describe import (
+    ParameterServer,
+    PsAsync,
+    PsSsp,
+    PsSync,
+)
+from paceline.strategies.parameter_server.snapshots import Snapshots
+from tests.strategies.ps_world import Schedule, World
+
+ASYNC = PsAsync(snapshot_s=1.0)
+BY_CHUNK = PsAsync(snapshot_s=1.0, refuse="chunk")
+TWO = PsAsync(snapshot_s=1.0, servers=2)
+BOUNDED = PsSsp(snapshot_s=1.0, staleness=1)
+SYNC = PsSync(snapshot_s=1.0)
+BACKUP = PsSync(snapshot_s=1.0, backup=1)
+ALL = (ASYNC, BY_CHUNK, TWO, BOUNDED, SYNC)
+
+
+class Clock:
+    """A snapshot may be taken whenever there is a state."""
+
+    def __init__(self) -> None:
+        self.now_s = 0.0
+
+    def __call__(self) -> float:
+        self.now_s += 10.0
+        return self.now_s
+
+
+@pytest.fixture(autouse=True, scope="module")
+def always_due():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(server, "Snapshots", lambda *given: Snapshots(*given, Clock()))
+        yield
+
+
+def play(strategy: ParameterServer, **given) -> World:
+    world = World(Schedule(strategy=strategy, **given))
+    world.play()
+    applied = world.applied()
+    once = 1.0 if strategy.name != "ps-sync" else None
+    values = {round(float(each), 4) for each in applied.reshape(-1)}
+    assert values <= ({0.0, 1.0} if once else {0.0, *(round(1 / n, 4) for n in (1, 2, 3))}), values
+    return world
+
+
+@pytest.mark.parametrize("strategy", ALL, ids=str)
+def test_undisturbed_every_push_is_applied_once(strategy: ParameterServer):
+    world = play(strategy)
+    assert torch.equal(world.applied() > 0, torch.ones_like(world.applied()) > 0)
+    assert world.lost == []
+
+
+@pytest.mark.parametrize("moment", range(1, 40))
+@pytest.mark.parametrize("strategy", ALL, ids=str)
+def test_a_server_may_die_at_any_message(strategy: ParameterServer, moment: int):
+    play(strategy, kills={"server0.0": moment}, looked_at={2}, order=moment)
+
+
+@pytest.mark.parametrize("moment", range(1, 24, 2))
+@pytest.mark.parametrize("strategy", ALL, ids=str)
+def test_it_may_die_again_while_workers_greet_it(strategy: ParameterServer, moment: int):
+    play(strategy, kills={"server0.0": 9, "server0.1": moment}, order=moment)
+
+
+@pytest.mark.parametrize("strategy", [*ALL, BACKUP], ids=str)
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    kills=draws.fixed_dictionaries(
+        {},
+        optional={
+            key: draws.integers(1, 60)
+            for key in ("server0.0", "server0.1", "server0.2", "server1.0", "worker1.0")
+        },
+    ),
+    order=draws.integers(0, 10**6),
+    workers=draws.integers(2, 3),
+    keeps=draws.sampled_from([0.0, 0.1, 0.5, 1.0]),
+)
+def test_any_order_of_events(
+    strategy: ParameterServer, kills: dict[str, int], order: int, workers: int, keeps: float
+):
+    looked_at = {1 + order % 4}
+    play(strategy, kills=kills, order=order, workers=workers, keeps=keeps, looked_at=looked_at)
