@@ -117,6 +117,35 @@ def test_what_the_script_decides_is_refused(tmp_path, field):
         spec_of(written(tmp_path, WRAP, LOOP), **field)
 
 
+FROZEN = """
+model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 1))
+model[0].requires_grad_(False)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+"""
+UNFREEZE = "model[0].requires_grad_(True)\n"
+
+
+@pytest.mark.parametrize("strategy", ["ring", "ps-async"])
+def test_what_is_unfrozen_after_wrap_is_not_silently_left_out(tmp_path, strategy):
+    script = written(tmp_path, FROZEN, WRAP, LOOP, UNFREEZE, LOOP)
+    with pytest.raises(SeatFailed, match="was frozen at paceline.wrap requires gradients now"):
+        run_script(tmp_path / "runs", script, strategy=strategy)
+
+
+def test_what_is_frozen_after_wrap_may_be_unfrozen_again(tmp_path):
+    parts = FROZEN.replace("False", "True"), WRAP, UNFREEZE.replace("True", "False"), LOOP
+    script = written(tmp_path, *parts, UNFREEZE, LOOP, "print('weights', model[0].weight.tolist())")
+    result = run_script(tmp_path / "runs", script, strategy="ring")
+    first, second = (log_of(result, f"worker{rank}").splitlines()[-1] for rank in range(2))
+    assert first.startswith("weights")
+    assert first == second
+
+
+def test_without_an_exchange_anything_may_be_unfrozen(tmp_path):
+    script = written(tmp_path, FROZEN, WRAP, LOOP, UNFREEZE, LOOP)
+    assert run_script(tmp_path / "runs", script, cluster="inline").global_steps == 32
+
+
 UNEVEN = """
 class Own(torch.utils.data.Sampler):
     num_replicas, rank = 2, int(not paceline.is_main())
