@@ -83,8 +83,13 @@ def take_place(
         most_workers=spec.num_workers,
         say_lost=lambda lost: berth.line.send(Lost(lost.seat, lost.reason)),
         newest_roster=lambda: berth.line.newest_roster,
-        next_roster=partial(_next_roster, berth.line, 2 * spec.detect_s + _DECIDING_S),
+        next_roster=next_rosters(berth.line, spec),
     )
+
+
+def next_rosters(line: SeatLine, spec: RunSpec) -> Callable[[int, PeerLost | None], Roster]:
+    """Give what waits until the driver says who is there now."""
+    return partial(_next_roster, line, 2 * spec.detect_s + _DECIDING_S)
 
 
 def _next_roster(line: SeatLine, timeout_s: float, epoch: int, lost: PeerLost | None) -> Roster:

@@ -237,6 +237,12 @@ class Strategy(Description, ABC):
         return False
 
     @property
+    def scripts_survive(self) -> bool:
+        """Whether that holds for scripts too, whose loops cannot be met again: no worker waits for
+        another's gradients."""
+        return False
+
+    @property
     def repeats(self) -> bool:
         """Whether two runs with one seed give the same parameters to the bit."""
         return False

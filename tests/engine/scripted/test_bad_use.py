@@ -128,7 +128,7 @@ UNFREEZE = "model[0].requires_grad_(True)\n"
 @pytest.mark.parametrize("strategy", ["ring", "ps-async"])
 def test_what_is_unfrozen_after_wrap_is_not_silently_left_out(tmp_path, strategy):
     script = written(tmp_path, FROZEN, WRAP, LOOP, UNFREEZE, LOOP)
-    with pytest.raises(SeatFailed, match="was frozen at paceline.wrap requires gradients now"):
+    with pytest.raises(SeatFailed, match=r"was frozen at paceline\.wrap requires gradients now"):
         run_script(tmp_path / "runs", script, strategy=strategy)
 
 

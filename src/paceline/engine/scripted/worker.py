@@ -27,6 +27,7 @@ from paceline.engine.scripted.recording import ScriptRecords
 from paceline.engine.scripted.running import run_script
 from paceline.engine.scripted.session import ScriptSession
 from paceline.engine.scripted.sync import take_first, values_of
+from paceline.engine.seating import next_rosters
 from paceline.errors import LoopError, ScriptFailed
 from paceline.measure.clock import Clock
 from paceline.measure.process_usage import peak_bytes
@@ -94,6 +95,10 @@ def _place(berth: Berth, spec: RunSpec, objects: Objects, exchange: Exchange) ->
         own_node=berth.host,
         open_channel=berth.open_channel,
         address=berth.ticket.address,
+        survives=spec.when_lost != "abort",
+        say_lost=lambda lost: berth.line.send(words.Lost(lost.seat, lost.reason)),
+        newest_roster=lambda: berth.line.newest_roster,
+        next_roster=next_rosters(berth.line, spec),
     )
 
 
@@ -359,7 +364,7 @@ class ScriptWorker(ScriptRun):
             "train_s": self._records.trained_s,
             **session.counted,
             "global_steps": member.global_steps,
-            "note": session.note,
+            "note": session.note or self._lost_rows(),
             "told_losses": self._recorder.has_losses,
             "final_loss": self._recorder.final_loss(),
             "model_bytes": sum(sizes.values()),
@@ -371,6 +376,16 @@ class ScriptWorker(ScriptRun):
             **self._place.refusals.table(),
             **self._place.counted(),
         }
+
+    def _lost_rows(self) -> str | None:
+        """Name the workers that were lost; the first of those that are left says it."""
+        newest, name = self._place.newest_roster(), self._place.name
+        if newest is None or newest.workers[:1] != (name,):
+            return None
+        lost = [each for each in self._place.roster.workers if each not in newest.workers]
+        if not lost:
+            return None
+        return f"the rows dealt to {' and '.join(lost)} were left out from its loss on"
 
     def close(self) -> None:
         """Let go of what was opened."""
