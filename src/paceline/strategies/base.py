@@ -238,8 +238,7 @@ class Strategy(Description, ABC):
 
     @property
     def scripts_survive(self) -> bool:
-        """Whether that holds for scripts too, whose loops cannot be met again: no worker waits for
-        another's gradients."""
+        """Whether they can where the loops are a script's, which cannot be met again."""
         return False
 
     @property

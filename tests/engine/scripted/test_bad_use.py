@@ -1,8 +1,10 @@
 """What a script may do wrong, and how it is answered: with its own line, and never by waiting."""
 
+import sys
 import textwrap
 
 import pytest
+import torch
 
 import paceline
 from paceline.errors import SeatFailed, SpecError
@@ -173,3 +175,12 @@ def test_outside_of_a_run_nothing_is_done():
     assert (paceline.rank(), paceline.num_workers()) == (0, 1)
     with paceline.evaluating(), paceline.no_sync(None):
         paceline.log(loss=1.0)
+
+
+def test_a_script_in_the_drivers_process_leaves_it_as_it_was(tmp_path):
+    double = "torch.set_default_dtype(torch.float64)\n"
+    script = written(tmp_path, WRAP, double, "model.bias.sum().backward()\noptimizer.step()\n")
+    before = [*sys.path], sys.argv, torch.autograd.backward
+    assert run_script(tmp_path / "runs", script, cluster="inline").global_steps == 1
+    assert torch.get_default_dtype() == torch.float32
+    assert ([*sys.path], sys.argv, torch.autograd.backward) == before

@@ -288,7 +288,8 @@ class ScriptWorker(ScriptRun):
     @contextlib.contextmanager
     def _looking(self, session: ScriptSession) -> Iterator[dict[str, float]]:
         """Gather what is logged while nothing is trained."""
-        self._found = found = {}
+        found: dict[str, float] = {}
+        self._found = found
         session.is_evaluating = True
         try:
             with session.no_sync():
