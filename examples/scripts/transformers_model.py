@@ -21,8 +21,8 @@ starts = torch.randint(64, (512, 1))
 words = (starts + 3 * torch.arange(16)) % 64  # every word follows from the one before
 loader = DataLoader(TensorDataset(words), batch_size=args.batch, shuffle=True)
 optimizer = torch.optim.AdamW(model.parameters(), lr=args.lr)
-scheduler = get_linear_schedule_with_warmup(optimizer, 10, args.epochs * len(loader))
 model, optimizer, loader = paceline.wrap(model, optimizer, loader)
+scheduler = get_linear_schedule_with_warmup(optimizer, 10, args.epochs * len(loader))
 
 model.train()
 for epoch in range(args.epochs):

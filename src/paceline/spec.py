@@ -234,27 +234,34 @@ class RunSpec(Description):
 
     @property
     def _survives(self) -> bool:
-        """Whether others can go on without a worker; a script of the user's own cannot."""
-        return self.strategy.survives_workers and not self.workload.is_script
+        """Whether others can go on without a worker."""
+        with_script = self.strategy.scripts_survive or not self.workload.is_script
+        return self.strategy.survives_workers and with_script
+
+    @property
+    def _takes_in(self) -> bool:
+        """Whether a worker can come while others train; a script of the user's own cannot."""
+        return self._survives and not self.workload.is_script
 
     @property
     def may_start_again(self) -> bool:
         """Whether a seat may be started while others train: it inherits no memory of theirs."""
-        if not self._survives:
+        if not self._takes_in:
             return False
         return self.when_lost == "replace" or any(each.may_bring_back for each in self.fault)
 
     def _failure_problems(self) -> Iterator[Problem]:
         """Say which faults and answers to them are not possible with these parts."""
         if self.on_failure not in (None, "abort") and not self._survives:
-            reason = f"{self.strategy.name} cannot go on without a worker"
+            who = "a script's " if self.workload.is_script else ""
+            reason = f"{who}{self.strategy.name} cannot go on without a worker"
             yield Problem("on_failure", self.on_failure, reason, ("abort",))
         if self.min_workers > self.num_workers:
             reason = f"more than the run's {self.num_workers} workers"
             yield Problem("min_workers", self.min_workers, reason)
         if self.fault:
             yield from faults.problems(self.fault, {each.name: each.node for each in self.seats()})
-            can = (self.cluster.cannot_strike, self._survives, self.strategy.keeps_servers_away)
+            can = (self.cluster.cannot_strike, self._takes_in, self.strategy.keeps_servers_away)
             yield from faults.refusals(self.fault, *can)
 
     def _target_problems(self) -> Iterator[Problem]:

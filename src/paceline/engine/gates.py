@@ -208,12 +208,13 @@ class Gates:
         stop, rest_at = self._ending.is_stopping, self._agenda.rest_at
         for name in resting:
             self._lines.tell(name, words.Resume(paused_s=0.0, stop=stop, rest_at=rest_at))
+        self._start_late()
 
     def admit(self, name: str) -> None:
         """Who was started later has joined: a worker trains as soon as the others do."""
         if self._attendance.is_server(name):  # whatever the others do: they may wait for it
             self._attendance.enroll(name)
-            self._lines.tell(name, self._late_start())
+            self._lines.tell(name, self._late_start(name))
             return
         self._late.append(name)
         self._start_late()

@@ -90,7 +90,7 @@ def take_place(
         say_restored=lambda version, lost: berth.line.send(Restored(version, lost)),
         say_lost=lambda lost: berth.line.send(Lost(lost.seat, lost.reason)),
         newest_roster=lambda: berth.line.newest_roster,
-        next_roster=partial(_next_roster, berth.line, 2 * spec.detect_s + _DECIDING_S),
+        next_roster=next_rosters(berth.line, spec),
     )
 
 
@@ -106,6 +106,11 @@ def _roster_with_servers(berth: Berth, spec: RunSpec) -> Roster:
             raise Aborted(f"a server was not back within {server_back_s(spec):g} s")
         roster = newer
     return roster
+
+
+def next_rosters(line: SeatLine, spec: RunSpec) -> Callable[[int, PeerLost | None], Roster]:
+    """Give what waits until the driver says who is there now."""
+    return partial(_next_roster, line, 2 * spec.detect_s + _DECIDING_S)
 
 
 def _next_roster(line: SeatLine, timeout_s: float, epoch: int, lost: PeerLost | None) -> Roster:

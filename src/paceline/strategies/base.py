@@ -244,6 +244,11 @@ class Strategy(Description, ABC):
         return f"{self.name} has no server that could come back"
 
     @property
+    def scripts_survive(self) -> bool:
+        """Whether they can where the loops are a script's, which cannot be met again."""
+        return False
+
+    @property
     def repeats(self) -> bool:
         """Whether two runs with one seed give the same parameters to the bit."""
         return False

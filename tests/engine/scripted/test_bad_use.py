@@ -1,8 +1,10 @@
 """What a script may do wrong, and how it is answered: with its own line, and never by waiting."""
 
+import sys
 import textwrap
 
 import pytest
+import torch
 
 import paceline
 from paceline.errors import SeatFailed, SpecError
@@ -117,6 +119,35 @@ def test_what_the_script_decides_is_refused(tmp_path, field):
         spec_of(written(tmp_path, WRAP, LOOP), **field)
 
 
+FROZEN = """
+model = nn.Sequential(nn.Linear(3, 3), nn.Linear(3, 1))
+model[0].requires_grad_(False)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+"""
+UNFREEZE = "model[0].requires_grad_(True)\n"
+
+
+@pytest.mark.parametrize("strategy", ["ring", "ps-async"])
+def test_what_is_unfrozen_after_wrap_is_not_silently_left_out(tmp_path, strategy):
+    script = written(tmp_path, FROZEN, WRAP, LOOP, UNFREEZE, LOOP)
+    with pytest.raises(SeatFailed, match=r"was frozen at paceline\.wrap requires gradients now"):
+        run_script(tmp_path / "runs", script, strategy=strategy)
+
+
+def test_what_is_frozen_after_wrap_may_be_unfrozen_again(tmp_path):
+    parts = FROZEN.replace("False", "True"), WRAP, UNFREEZE.replace("True", "False"), LOOP
+    script = written(tmp_path, *parts, UNFREEZE, LOOP, "print('weights', model[0].weight.tolist())")
+    result = run_script(tmp_path / "runs", script, strategy="ring")
+    first, second = (log_of(result, f"worker{rank}").splitlines()[-1] for rank in range(2))
+    assert first.startswith("weights")
+    assert first == second
+
+
+def test_without_an_exchange_anything_may_be_unfrozen(tmp_path):
+    script = written(tmp_path, FROZEN, WRAP, LOOP, UNFREEZE, LOOP)
+    assert run_script(tmp_path / "runs", script, cluster="inline").global_steps == 32
+
+
 UNEVEN = """
 class Own(torch.utils.data.Sampler):
     num_replicas, rank = 2, int(not paceline.is_main())
@@ -144,3 +175,12 @@ def test_outside_of_a_run_nothing_is_done():
     assert (paceline.rank(), paceline.num_workers()) == (0, 1)
     with paceline.evaluating(), paceline.no_sync(None):
         paceline.log(loss=1.0)
+
+
+def test_a_script_in_the_drivers_process_leaves_it_as_it_was(tmp_path):
+    double = "torch.set_default_dtype(torch.float64)\n"
+    script = written(tmp_path, WRAP, double, "model.bias.sum().backward()\noptimizer.step()\n")
+    before = [*sys.path], sys.argv, torch.autograd.backward
+    assert run_script(tmp_path / "runs", script, cluster="inline").global_steps == 1
+    assert torch.get_default_dtype() == torch.float32
+    assert ([*sys.path], sys.argv, torch.autograd.backward) == before

@@ -9,12 +9,16 @@ import pytest
 from tests.engine.scripted.scripts import EXAMPLES, assert_same_model, log_of, run_script
 
 STRATEGIES = ("single", "solo", "ps-async", "ps-sync", "ps-ssp", "ring", "ddp")
-# Each with one strategy in the default suite; together they are of all kinds.
+# In the default suite each strategy and each example comes once at least.
 USUAL = {
+    ("mlp.py", "single"),
+    ("mlp.py", "solo"),
     ("mlp.py", "ps-ssp"),
     ("mnist.py", "ps-async"),
     ("char_transformer.py", "ring"),
     ("gan.py", "ddp"),
+    ("gan.py", "ps-sync"),
+    ("transformers_model.py", "ring"),
 }
 SHORT = {
     "mlp.py": ["--epochs=4"],
@@ -29,6 +33,11 @@ CASES = [
     for script in SHORT
     for each in STRATEGIES
 ]
+
+
+def test_each_strategy_and_each_example_is_tried_by_default():
+    assert {script for script, _ in USUAL} == {*SHORT}
+    assert {strategy for _, strategy in USUAL} == {*STRATEGIES}
 
 
 def numbers(log, word):
@@ -62,18 +71,20 @@ EQUAL = [
     ("char_transformer.py", "ps-sync", ("--clip=0",)),
     ("char_transformer.py", "ddp", ("--clip=0",)),
 ]
+EQUAL_USUALLY = (EQUAL[1], EQUAL[3], EQUAL[4])
 
 
 @pytest.mark.parametrize(
     ("script", "strategy", "more"),
     [
-        pytest.param(*each, marks=() if each[1:] == ("ring", (CLIPPED,)) else pytest.mark.thorough)
+        pytest.param(*each, marks=() if each in EQUAL_USUALLY else pytest.mark.thorough)
         for each in EQUAL
     ],
 )
 def test_two_workers_equal_one_at_twice_the_batch(tmp_path, script, strategy, more):
     args = [*EXACT[script], *more]
-    one = run_script(tmp_path, EXAMPLES / script, *args, "--batch=16", steps=20)
+    inline = {"cluster": "inline", "steps": 20}
+    one = run_script(tmp_path, EXAMPLES / script, *args, "--batch=16", **inline)
     two = run_script(tmp_path, EXAMPLES / script, *args, "--batch=8", strategy=strategy, steps=20)
     assert one.global_steps == two.global_steps == 20
     assert_same_model(one, two)

@@ -15,7 +15,8 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
-from paceline.engine.scripted.loaders import Dealer, Stream, dealt, rows_in
+from paceline.engine.scripted.drawing import Stream
+from paceline.engine.scripted.loaders import Dealer, dealt, rows_in
 from paceline.errors import LoopError
 
 ROWS = TensorDataset(torch.arange(50))
@@ -28,6 +29,7 @@ class Turns:
         self.left = most
         self.notes = []
         self.pauses = 0
+        self.is_evaluating = False
 
     @property
     def is_over(self):
@@ -50,7 +52,7 @@ def workers(make, num_workers, turns=None):
     torch.manual_seed(11)
     given, state = make(), torch.get_rng_state()
     return [
-        dealt(given, Dealer(rank, num_workers), turns or Turns(), Stream(state.clone()))
+        dealt(given, Dealer(rank, num_workers, Stream(state.clone())), turns or Turns())
         for rank in range(num_workers)
     ]
 
@@ -71,7 +73,7 @@ def together(loaders):
 
 def alone(make):
     torch.manual_seed(11)
-    loader = dealt(make(), Dealer(0, 1), Turns(), None)
+    loader = dealt(make(), Dealer(0, 1), Turns())
     return [[each.tolist() for (each,) in loader] for _ in range(2)]
 
 
@@ -103,9 +105,8 @@ def test_a_generator_of_the_scripts_own_is_used():
     first, second = (
         dealt(
             KINDS["a generator of its own"](4),
-            Dealer(rank, 2),
+            Dealer(rank, 2, Stream(torch.get_rng_state())),
             Turns(),
-            Stream(torch.get_rng_state()),
         )
         for rank in range(2)
     )
@@ -119,14 +120,14 @@ def test_a_generator_of_the_scripts_own_is_used():
 
 def test_the_short_last_batch_is_dropped_and_that_is_said():
     turns = Turns()
-    loader = dealt(DataLoader(ROWS, 8), Dealer(0, 2), turns, None)
+    loader = dealt(DataLoader(ROWS, 8), Dealer(0, 2), turns)
     assert len(loader) == 3
     assert turns.notes == ["the last 2 rows of an epoch, fewer than a batch of all, are left out"]
 
 
 def test_what_a_loader_was_made_with_is_kept():
     given = DataLoader(ROWS, 4, collate_fn=len, num_workers=2, prefetch_factor=3, timeout=9)
-    loader = dealt(given, Dealer(1, 2), Turns(), Stream(torch.get_rng_state()))
+    loader = dealt(given, Dealer(1, 2), Turns())
     assert isinstance(loader, DataLoader)
     kept = ("dataset", "collate_fn", "num_workers", "prefetch_factor", "timeout", "batch_size")
     assert all(getattr(loader, name) == getattr(given, name) for name in kept)
@@ -160,7 +161,7 @@ def test_an_iterable_dataset_is_dealt_out_and_that_is_said():
 def test_the_scripts_own_sharding_is_left_alone():
     turns = Turns()
     sampler = DistributedSampler(ROWS, num_replicas=2, rank=1, shuffle=False)
-    loader = dealt(DataLoader(ROWS, 5, sampler=sampler), Dealer(1, 2), turns, None)
+    loader = dealt(DataLoader(ROWS, 5, sampler=sampler), Dealer(1, 2), turns)
     assert epochs(loader, 1)[0][0] == [1, 3, 5, 7, 9]
     assert loader.sampler is sampler
     assert "own sharding" in turns.notes[0]
@@ -168,7 +169,7 @@ def test_the_scripts_own_sharding_is_left_alone():
 
 def test_any_iterable_of_batches_is_dealt_out():
     turns = Turns()
-    loader = dealt([torch.full((3,), each) for each in range(5)], Dealer(1, 2), turns, None)
+    loader = dealt([torch.full((3,), each) for each in range(5)], Dealer(1, 2), turns)
     assert [each.tolist() for each in loader] == [[1, 1, 1], [3, 3, 3]]
     assert len(loader) == 2
     assert turns.notes
@@ -176,14 +177,76 @@ def test_any_iterable_of_batches_is_dealt_out():
 
 def test_the_end_of_a_run_ends_the_loader_and_all_later_epochs():
     turns = Turns(most=3)
-    loader = dealt(DataLoader(ROWS, 4), Dealer(0, 2), turns, None)
+    loader = dealt(DataLoader(ROWS, 4), Dealer(0, 2), turns)
     assert [len(each) for each in epochs(loader, 3)] == [3, 0, 0]
     assert turns.pauses == 1
 
 
 def test_too_few_rows_for_all_workers_are_refused():
     with pytest.raises(LoopError, match=r"each of 3 workers \(50 rows, batches of 20\)"):
-        dealt(DataLoader(ROWS, 20), Dealer(0, 3), Turns(), None)
+        dealt(DataLoader(ROWS, 20), Dealer(0, 3), Turns())
+
+
+class Augmented(Dataset):
+    """Draws for each row as many random numbers as another random number says."""
+
+    def __len__(self):
+        return 48
+
+    def __getitem__(self, index):
+        torch.rand(int(torch.randint(20, ())))
+        return (torch.tensor(index),)
+
+
+class Drawn(torch.utils.data.Sampler):
+    """A sampler of the script's own that draws index by index, with replacement."""
+
+    def __iter__(self):
+        return (int(torch.randint(48, ())) for _ in range(48))
+
+    def __len__(self):
+        return 48
+
+
+class Batches(BatchSampler):
+    """Of a class that is not known here, so that it is dealt out batch by batch."""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"shuffle": True, "batch_size": 4},
+        {"sampler": Drawn(), "batch_size": 4},
+        {"batch_sampler": Batches(Drawn(), 4, drop_last=True)},
+    ],
+)
+@pytest.mark.parametrize("num_processes", [0, 1])
+def test_what_rows_draw_changes_no_order(options, num_processes):
+    def make(**more):
+        return DataLoader(Augmented(), num_workers=num_processes, **(options | more))
+
+    together_ = workers(make, 2)
+    plain = [DataLoader(list(range(48)), **options) for _ in range(2)]
+    torch.manual_seed(11)
+    state = torch.get_rng_state()
+    expected = [
+        dealt(each, Dealer(rank, 2, Stream(state.clone())), Turns())
+        for rank, each in enumerate(plain)
+    ]
+    for one, other in zip(together_, expected, strict=True):
+        rows = [[each.tolist() for each in other] for _ in range(3)]
+        assert epochs(one, 3) == rows
+
+
+def test_while_evaluating_a_loader_gives_all_rows_and_none_is_counted():
+    turns = Turns(most=0)
+    turns.is_evaluating = True
+    for given in (DataLoader(ROWS, 8), DataLoader(Numbers(), 8), [*DataLoader(ROWS, 8)]):
+        loader = dealt(given, Dealer(1, 2), turns)
+        assert [each for (batch,) in loader for each in batch.tolist()] == [*range(50)]
+        if hasattr(given, "__len__") and not isinstance(getattr(given, "dataset", None), Numbers):
+            assert len(loader) == 7
+    assert (turns.left, turns.pauses) == (0, 0)
 
 
 class Slow(Dataset):

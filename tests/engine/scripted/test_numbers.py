@@ -122,3 +122,39 @@ def test_a_script_can_be_compared(tmp_path):
     )
     assert not done.failures
     assert {each.strategy for each in done.runs} == {"single", "ring"}
+
+
+TESTED = """
+import torch
+from torch import nn
+from torch.utils.data import DataLoader, TensorDataset
+import paceline
+
+torch.manual_seed(0)
+rows = TensorDataset(torch.randn(64, 3), torch.randn(64, 1))
+loader, test_loader = DataLoader(rows, batch_size=4, shuffle=True), DataLoader(rows, batch_size=8)
+model = nn.Linear(3, 1)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+model, optimizer, loader, test_loader = paceline.wrap(model, optimizer, loader, test_loader)
+for inputs, wanted in loader:
+    optimizer.zero_grad()
+    nn.functional.mse_loss(model(inputs), wanted).backward()
+    optimizer.step()
+with paceline.evaluating(), torch.no_grad():
+    seen = sum(len(inputs) for inputs, wanted in test_loader)
+    assert len(test_loader) == 8
+    paceline.log(rows=seen)
+print("saw", seen, "rows")
+"""
+
+
+def test_a_wrapped_test_loader_gives_every_worker_all_rows(tmp_path):
+    script = tmp_path / "train.py"
+    script.write_text(TESTED)
+    result = run_script(tmp_path / "runs", script, strategy="ps-sync", steps=8)
+    assert [log_of(result, f"worker{rank}").splitlines()[-1] for rank in range(2)] == [
+        "saw 64 rows",
+        "saw 64 rows",
+    ]
+    assert result.samples == 64
+    assert result.test_metrics == {"rows": 64}

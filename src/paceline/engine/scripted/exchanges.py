@@ -216,6 +216,7 @@ class Served(Exchange):
         self._refusals = place.refusals
         self._is_deserted = False
         self._is_over = False
+        self._version = self._num_pushes = self._num_steps = 0
         self._header = self.replica.gradients.numpy()
         self._split = [each for each in self._pieces if not self._lies_whole(each)]
         self.replica.gradients.zero_()
@@ -247,10 +248,19 @@ class Served(Exchange):
         self.member.begin(last=last)
         refused = self._refusals.flaws[OF_ANOTHER]
         self._is_over = self.member.exchange(last=last)
+        self._num_pushes += 1
+        self._num_steps += not number
+        self._count_steps()
         self._take_out()
         ended = self._is_over and not last and self._refusals.flaws[OF_ANOTHER] > refused
         self._is_deserted = self._is_deserted or ended
         return self._is_over
+
+    def _count_steps(self) -> None:
+        """Have the member count steps of the first optimizer; servers count pushes of each."""
+        self._version = version = self.member.global_steps or 0
+        if self._num_pushes:
+            self.member.global_steps = round(version * self._num_steps / self._num_pushes)
 
     def _lay_in(self, number: int) -> None:
         """Put the gradients that one optimizer steps with into the vector."""
@@ -286,10 +296,13 @@ class Served(Exchange):
         self.replica.gradients.fill_(torch.nan)
         self.member.begin(last=True)
         self.member.exchange(last=True)
+        self._count_steps()
         self._refusals.flaws = flaws
 
     def settle(self) -> None:
+        self.member.global_steps = self._version  # as servers count: it may ask them
         super().settle()
+        self._count_steps()
         self._take_out()
 
 

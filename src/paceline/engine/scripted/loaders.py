@@ -2,33 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, Protocol, final
 
-import torch
 from torch import Tensor
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
     DistributedSampler,
     IterableDataset,
-    RandomSampler,
     Sampler,
-    SequentialSampler,
-    SubsetRandomSampler,
-    WeightedRandomSampler,
+    get_worker_info,
 )
 
+from paceline.engine.scripted.drawing import Stream
 from paceline.errors import LoopError
 from paceline.scripting.current import ScriptOver
 
-# Of these all random numbers of an epoch are drawn with its first index.
-_DRAW_AT_ONCE: Final = (
-    RandomSampler,
-    SequentialSampler,
-    SubsetRandomSampler,
-    WeightedRandomSampler,
-)
 # A loop that asks for so many epochs without getting a batch will never end by itself.
 _MOST_EMPTY: Final = 10_000
 
@@ -39,6 +30,10 @@ class Turns(Protocol):
     @property
     def is_over(self) -> bool:
         """Whether there is no next batch."""
+
+    @property
+    def is_evaluating(self) -> bool:
+        """Whether batches are not trained on: then each worker that asks is given all rows."""
 
     def load(self, batches: Iterator[Any]) -> Any:
         """Take the next batch, and note how long that took."""
@@ -52,17 +47,25 @@ class Turns(Protocol):
 
 @final
 class Dealer:
-    """Which part of what there is a worker takes."""
+    """Which part of what there is a worker takes.
 
-    def __init__(self, rank: int, num_workers: int) -> None:
+    What there is, is drawn from the random numbers of all, if there are such: indices only, since
+    what becomes of rows, such as a random crop, may draw as many numbers as it likes.
+    """
+
+    def __init__(self, rank: int, num_workers: int, stream: Stream | None = None) -> None:
         self.rank = rank
         self.num_workers = num_workers
+        self.stream = stream if num_workers > 1 else None
+
+    def _drawn(self, source: Iterable[Any], at_a_time: int) -> Iterable[Any]:
+        return source if self.stream is None else self.stream.drawn(source, at_a_time)
 
     def slices(self, indices: Iterable[Any], batch: int) -> Iterator[Any]:
         """Yield this worker's part of every whole global batch."""
         waiting: list[Any] = []
         first = self.rank * batch
-        for each in indices:
+        for each in self._drawn(indices, batch * self.num_workers):
             waiting.append(each)
             if len(waiting) == batch * self.num_workers:
                 yield from waiting[first : first + batch]
@@ -71,7 +74,7 @@ class Dealer:
     def every(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Yield every N-th, of whole rounds only."""
         round_: list[Any] = []
-        for each in batches:
+        for each in self._drawn(batches, self.num_workers):
             round_.append(each)
             if len(round_) == self.num_workers:
                 yield round_[self.rank]
@@ -121,23 +124,10 @@ class DealtItems(IterableDataset[Any]):
         self._dealer = dealer
 
     def __iter__(self) -> Iterator[Any]:
-        return self._dealer.slices(self.dataset, self._batch)
-
-
-@final
-class Stream:
-    """The random numbers that all workers draw alike: those of samplers."""
-
-    def __init__(self, state: Tensor) -> None:
-        self._state = state
-
-    def __enter__(self) -> None:
-        self._own = torch.get_rng_state()
-        torch.set_rng_state(self._state)
-
-    def __exit__(self, *_: object) -> None:
-        self._state = torch.get_rng_state()
-        torch.set_rng_state(self._own)
+        dealer = self._dealer
+        if get_worker_info() is not None:  # processes of a loader draw the same by their seeds
+            dealer = Dealer(dealer.rank, dealer.num_workers)
+        return dealer.slices(self.dataset, self._batch)
 
 
 @final
@@ -150,7 +140,7 @@ class Loader(DataLoader[Any]):
         sampling: dict[str, Any],
         *,
         turns: Turns,
-        stream: Stream | None,
+        dealer: Dealer,
     ) -> None:
         options = {name: getattr(given, name) for name in _KEPT if hasattr(given, name)}
         if not given.num_workers:
@@ -158,20 +148,23 @@ class Loader(DataLoader[Any]):
                 options.pop(name, None)
         super().__init__(**{"dataset": given.dataset, **options, **sampling})
         # Not through the class: a DataLoader watches over what is set on it.
-        self.__dict__.update(_turns=turns, _stream=stream, _num_empty=0)
-        own = getattr(given, "sampler", None)
-        self.__dict__["_draws_at_once"] = type(own) in _DRAW_AT_ONCE
+        self.__dict__.update(_given=given, _turns=turns, _stream=dealer.stream, _num_empty=0)
 
     def __iter__(self) -> Any:
         turns, stream = self.__dict__["_turns"], self.__dict__["_stream"]
+        if turns.is_evaluating:
+            return iter(self.__dict__["_given"])
         if turns.is_over:
             _note_empty(self)
             return iter(())
-        if stream is None:
-            return _counted(super().__iter__(), turns)
-        with stream:
+        with contextlib.nullcontext() if stream is None else stream:  # it draws a seed of its own
             batches = super().__iter__()
-        return _drawing(batches, turns, stream, once=self.__dict__["_draws_at_once"])
+        return _counted(batches, turns)
+
+    def __len__(self) -> int:
+        if self.__dict__["_turns"].is_evaluating:
+            return len(self.__dict__["_given"])
+        return super().__len__()
 
 
 def _note_empty(loader: Any) -> None:
@@ -186,23 +179,6 @@ def _counted(batches: Iterator[Any], turns: Turns) -> Iterator[Any]:
             batch = turns.load(batches)
         except StopIteration:
             break
-        yield batch
-    turns.pause()
-
-
-def _drawing(batches: Iterator[Any], turns: Turns, stream: Stream, *, once: bool) -> Iterator[Any]:
-    """The same, with the sampler's random numbers drawn from the stream of all."""
-    is_first = True
-    while not turns.is_over:
-        try:
-            if is_first or not once:
-                with stream:
-                    batch = turns.load(batches)
-            else:
-                batch = turns.load(batches)
-        except StopIteration:
-            break
-        is_first = False
         yield batch
     turns.pause()
 
@@ -239,27 +215,29 @@ class Passed:
         self._num_empty = 0
 
     def __iter__(self) -> Iterator[Any]:
+        if self._turns.is_evaluating:
+            return iter(self._given)
         if self._turns.is_over:
             _note_empty(self)
             return iter(())
         return _counted(self._dealer.every(self._given), self._turns)
 
     def __len__(self) -> int:
-        whole: int = len(self._given) // self._dealer.num_workers  # type: ignore[arg-type]
-        return whole
+        whole: int = len(self._given)  # type: ignore[arg-type]
+        return whole if self._turns.is_evaluating else whole // self._dealer.num_workers
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["_given"], name)
 
 
-def dealt(given: Any, dealer: Dealer, turns: Turns, stream: Stream | None) -> Any:
+def dealt(given: Any, dealer: Dealer, turns: Turns) -> Any:
     """Give a loader of one worker's part; says what is done with it, where that is not plain."""
     if not isinstance(given, DataLoader):
         if dealer.num_workers > 1:
             turns.say("a loader that is no DataLoader is dealt out batch by batch")
         return Passed(given, dealer, turns)
     sampling = _sampling(given, dealer, turns)
-    made = Loader(given, sampling, turns=turns, stream=stream if dealer.num_workers > 1 else None)
+    made = Loader(given, sampling, turns=turns, dealer=dealer)
     _check_length(made, given, dealer)
     return made
 

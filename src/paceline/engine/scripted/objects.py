@@ -49,10 +49,12 @@ class Objects:
 class Unchanged:
     """Sees whether models and optimizers still have the parameters that they were wrapped with."""
 
-    def __init__(self, objects: Objects) -> None:
+    def __init__(self, objects: Objects, *, is_exchanged: bool) -> None:
+        """`is_exchanged`: whether what others must have in common is fixed by `wrap`."""
         self._objects = objects
         self._parameters = self._listed()
         self._pointers = [each.data_ptr() for each in self._parameters]
+        self._frozen = [e for e in self._parameters if is_exchanged and not e.requires_grad]
 
     def check(self) -> None:
         """Raises `LoopError` where a model or an optimizer was changed after `wrap`."""
@@ -65,6 +67,12 @@ class Unchanged:
             raise LoopError(
                 f"a model or an optimizer {what} after paceline.wrap: make and convert models, and "
                 "add parameter groups, before it"
+            )
+        if any(each.requires_grad for each in self._frozen):
+            raise LoopError(
+                "a parameter that was frozen at paceline.wrap requires gradients now, and these "
+                "are not exchanged: unfreeze it before paceline.wrap, and freeze it again after "
+                "if it is to be trained later only"
             )
 
     def _listed(self) -> list[nn.Parameter]:

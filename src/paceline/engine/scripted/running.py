@@ -47,13 +47,16 @@ def run_script(spec: RunSpec, run: ScriptRun) -> None:
 @contextlib.contextmanager
 def _as_main(path: Path, arguments: Sequence[str]) -> Iterator[None]:
     """Have the script's arguments and its folder where Python would have put them."""
-    before = sys.argv, [*sys.path]
+    import torch
+
+    before, dtype = (sys.argv, [*sys.path]), torch.get_default_dtype()
     sys.argv = [str(path), *arguments]
     sys.path.insert(0, str(path.parent))
     try:
         yield
     finally:
         sys.argv, sys.path[:] = before
+        torch.set_default_dtype(dtype)  # this process may be the driver's, or a notebook's
 
 
 def _line(error: BaseException, path: Path) -> str:

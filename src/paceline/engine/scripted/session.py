@@ -40,25 +40,34 @@ class ScriptSession:
     ) -> None:
         self.num_steps = 0
         self.num_samples = 0
+        self.is_evaluating = False
         self.last = not exchange.member.starts
         self.say = say
         self._exchange = exchange
         self._records = records
         self._spec = spec
         self._way = spec.strategy.scripts
-        self._num_optimizers = len(objects.optimizers)
+        self._in_step = spec.strategy.in_step
+        # Servers take several pushes per step then: the run ends between two steps, not at a push.
+        self._ends_between = self._way == "served" and len(objects.optimizers) > 1
+        self._closing = len(objects.optimizers) - 1
+        self._newest: int | None = None
+        self._is_agreed = self._is_hidden = False
         self._has_loader = bool(objects.loaders)
         self._numbers = {id(each): number for number, each in enumerate(objects.optimizers)}
         self._most_steps = spec.worker_steps or NEVER
         if spec.steps is not None and spec.strategy.in_step:
             self._most_steps = spec.steps
+        # Of steps that workers make each for itself, servers count the pushes, and end the run.
+        counts = self._ends_between and not self._in_step
+        self._most_global = spec.steps if counts else None
         self._most_samples = (spec.samples or math.inf) / spec.num_workers
         self._seconds = spec.seconds or math.inf
         self._rows: int | None = None
         self._pending_samples = 0
         self._has_gradients = False
         self._syncs = True
-        self._unchanged = Unchanged(objects)
+        self._unchanged = Unchanged(objects, is_exchanged=self._way != "alone")
         self._kept: list[tuple[Any, Tensor | None]] = []
         self._undo: list[Callable[[], None]] = []
         self._objects = objects
@@ -95,7 +104,10 @@ class ScriptSession:
     def _average(self) -> None:
         with self._records.exchanging:
             must_stop = self._exchange.after_backward(last=self._wants_last())
-        self.last = self.last or must_stop
+        self._exchange.member.global_steps = self.num_steps  # it counts exchanges
+        # More passes of the same step may follow, on batches of their own.
+        self._is_agreed = self._is_agreed or must_stop
+        self.last = self.last or self._exchange.is_deserted
 
     @contextlib.contextmanager
     def no_sync(self) -> Iterator[None]:
@@ -107,6 +119,9 @@ class ScriptSession:
 
     @property
     def is_over(self) -> bool:
+        if self._ends_between and not self.last:
+            alone = not self._in_step and self._is_time_up
+            self.last = alone or self._has_enough(self.num_steps, self.num_samples)
         return self.last
 
     def load(self, batches: Iterator[Any]) -> Any:
@@ -116,11 +131,14 @@ class ScriptSession:
         if self._rows is None:
             self._rows = rows_in(batch)
         self._pending_samples += self._rows
+        if self._newest is not None:  # whichever stepped last before this batch ends a step
+            self._closing = self._newest
         return batch
 
     def _before_step(self, optimizer: Optimizer, arguments: Any, options: Any) -> Any:
         if self._exchange.is_deserted or (self.last and self._way == "served"):
             self._hide(optimizer)  # nothing is learnt any more
+            self._is_hidden = True
             return None
         if self._way != "served":
             closure = arguments[1:] or options
@@ -132,7 +150,7 @@ class ScriptSession:
             raise self._no_backward(optimizer)
         number = self._numbers[id(optimizer)]
         with self._records.exchanging:
-            must_stop = self._exchange.before_step(number, last=self._wants_last())
+            must_stop = self._exchange.before_step(number, last=self._says_last(number))
         self.last = self.last or must_stop
         self._hide(optimizer)
         return replaced
@@ -157,10 +175,10 @@ class ScriptSession:
         for parameter, gradient in self._kept:
             parameter.grad = gradient
         self._kept.clear()
-        number = self._numbers[id(optimizer)]
-        if not number and not self._exchange.is_deserted:
+        self._newest = number = self._numbers[id(optimizer)]
+        if not number and not self._exchange.is_deserted and not self._is_hidden:
             self._count()
-        if self.last and not self._has_loader and number == self._num_optimizers - 1:
+        if not self._has_loader and number == self._closing and self.is_over:
             raise ScriptOver
 
     def _count(self) -> None:
@@ -174,19 +192,32 @@ class ScriptSession:
             self.last = self._exchange.after_step(last=self._wants_last(done=True)) or self.last
         elif self._way == "averaged":
             member.global_steps = self.num_steps
+            self.last = self.last or self._is_agreed
         if self._records.stepped(self.num_samples):
             self._unchanged.check()
 
     def _wants_last(self, *, done: bool = False) -> bool:
         """Whether this worker wishes the step under way, or the one just done, to be its last."""
-        steps = self.num_steps + (not done)
         samples = self.num_samples + self._pending_samples
-        return (
-            steps >= self._most_steps
-            or samples >= self._most_samples
-            or self._records.stop_wanted
-            or (self._seconds is not math.inf and self._records.now_s() >= self._seconds)
-        )
+        return self._has_enough(self.num_steps + (not done), samples) or self._is_time_up
+
+    def _says_last(self, number: int) -> bool:
+        """Whether a push is to end the run for all: never between two pushes of one step."""
+        if not self._ends_between:
+            return self._wants_last()
+        return self._in_step and number == self._closing and self._is_time_up
+
+    def _has_enough(self, steps: int, samples: int) -> bool:
+        most = self._most_global
+        if most is not None and (self._exchange.member.global_steps or 0) >= most:
+            return True
+        return steps >= self._most_steps or samples >= self._most_samples
+
+    @property
+    def _is_time_up(self) -> bool:
+        if self._records.stop_wanted:
+            return True
+        return self._seconds is not math.inf and self._records.now_s() >= self._seconds
 
     def stop(self) -> None:
         """Have the loaders end."""
@@ -207,6 +238,7 @@ class ScriptSession:
                 "the script ended without a step: optimizer.step() of the optimizer given to "
                 "paceline.wrap was never called"
             )
+        self._unchanged.check()
         self.pause()
         self._exchange.close()
         if self._way == "averaged":

@@ -19,13 +19,15 @@ from paceline.comm import words
 from paceline.comm.base import Finished
 from paceline.compute.base import Compute
 from paceline.engine.row_writer import RowWriter
+from paceline.engine.scripted.drawing import Stream
 from paceline.engine.scripted.exchanges import Alone, Averaged, Exchange, Served
-from paceline.engine.scripted.loaders import Dealer, Stream, dealt
+from paceline.engine.scripted.loaders import Dealer, dealt
 from paceline.engine.scripted.objects import Objects
 from paceline.engine.scripted.recording import ScriptRecords
 from paceline.engine.scripted.running import run_script
 from paceline.engine.scripted.session import ScriptSession
 from paceline.engine.scripted.sync import take_first, values_of
+from paceline.engine.seating import next_rosters
 from paceline.errors import LoopError, ScriptFailed
 from paceline.measure.clock import Clock
 from paceline.measure.process_usage import peak_bytes
@@ -81,7 +83,6 @@ def _cuts(num_servers: int, per_chunk: int, num_values: int) -> list[tuple[int, 
 
 
 def _place(berth: Berth, spec: RunSpec, objects: Objects, exchange: Exchange) -> Place:
-    steps = None if spec.steps is None else spec.steps * len(objects.optimizers)
     return Place(
         name=berth.seat.name,
         roster=berth.line.roster(),
@@ -89,10 +90,15 @@ def _place(berth: Berth, spec: RunSpec, objects: Objects, exchange: Exchange) ->
         optimizer=exchange.optimizer,
         learns=spec.strategy.scripts == "served",
         refusals=Refusals(spec.most_refused),
-        most_steps=steps,
+        # Servers count pushes, and one of several optimizers' is not a step.
+        most_steps=spec.steps if len(objects.optimizers) == 1 else None,
         own_node=berth.host,
         open_channel=berth.open_channel,
         address=berth.ticket.address,
+        survives=spec.when_lost != "abort",
+        say_lost=lambda lost: berth.line.send(words.Lost(lost.seat, lost.reason)),
+        newest_roster=lambda: berth.line.newest_roster,
+        next_roster=next_rosters(berth.line, spec),
     )
 
 
@@ -188,9 +194,8 @@ class ScriptWorker(ScriptRun):
         self._session = session = ScriptSession(
             self._spec, found, self._exchange, self._records, say=self.say
         )
-        dealer = Dealer(self.rank, self.num_workers)
-        shared = Stream(stream)
-        given = found.with_loaders(lambda each: dealt(each, dealer, session, shared))
+        dealer = Dealer(self.rank, self.num_workers, Stream(stream))
+        given = found.with_loaders(lambda each: dealt(each, dealer, session))
         if self.rank:  # workers start alike, but what they draw while training must differ
             torch.manual_seed(torch.initial_seed() + self.rank)
         self._start()
@@ -263,31 +268,49 @@ class ScriptWorker(ScriptRun):
             yield
             return
         if session.last and session.num_steps == self._evaluated_at:
-            self._found = {}  # nothing was learnt since: the script only comes to its end
-            yield
-            self._found = None
+            with self._looking(session):  # nothing was learnt since: it only comes to its end
+                yield
             return
         self._evaluated_at = session.num_steps
         session.pause()
         began_ns = perf_counter_ns()
         self._line.send(words.Paused(self._progress()))
-        self._found = {}
         with self._usage.left_out():
-            resumed = self._attend(words.Resume, words.Evaluate)
-            with session.no_sync():
+            word = self._attend(words.Resume, words.Evaluate, words.Settled)
+            with self._looking(session) as found:
                 yield
-            if isinstance(resumed, words.Evaluate):
-                self._line.send(words.Evaluated(self._found))
-                resumed = self._attend(words.Resume)
-        self._found = None
-        assert isinstance(resumed, words.Resume)
+            resumed = word if isinstance(word, words.Resume) else self._resumed(word, found)
         self._clock.leave_out(resumed.paused_s)
         self._records.leave_out(perf_counter_ns() - began_ns)
         if resumed.stop:
             session.stop()
 
+    @contextlib.contextmanager
+    def _looking(self, session: ScriptSession) -> Iterator[dict[str, float]]:
+        """Gather what is logged while nothing is trained."""
+        found: dict[str, float] = {}
+        self._found = found
+        session.is_evaluating = True
+        try:
+            with session.no_sync():
+                yield found
+        finally:
+            session.is_evaluating = False
+            self._found = None
+
+    def _resumed(self, word: words.Word, found: Mapping[str, float]) -> words.Resume:
+        """Say what was found, if asked, and wait until training goes on."""
+        while not isinstance(word, words.Resume):
+            if isinstance(word, words.Evaluate):
+                self._line.send(words.Evaluated(dict(found)))
+            word = self._attend(words.Resume, words.Evaluate)
+        return word
+
     def _attend(self, *until: type[words.Word]) -> words.Word:
-        """Settle and save whenever asked, until one of these words comes."""
+        """Settle and save whenever asked, until one of these words comes.
+
+        `Settled` among them: until this worker has settled for another, which evaluates meanwhile.
+        """
         while True:
             word = self._line.wait(words.Settle, words.Save, *until)
             if isinstance(word, until):
@@ -295,7 +318,9 @@ class ScriptWorker(ScriptRun):
             if isinstance(word, words.Settle):
                 self._exchange.member.is_looked_at = word.is_looked_at
                 self._exchange.settle()
-                self._line.send(words.Settled())
+                self._line.send(settled := words.Settled())
+                if words.Settled in until and not word.is_looked_at:
+                    return settled
             else:
                 self._save()
                 self._line.send(words.Saved())
@@ -340,7 +365,7 @@ class ScriptWorker(ScriptRun):
             "train_s": self._records.trained_s,
             **session.counted,
             "global_steps": member.global_steps,
-            "note": session.note,
+            "note": session.note or self._lost_rows(),
             "told_losses": self._recorder.has_losses,
             "final_loss": self._recorder.final_loss(),
             "model_bytes": sum(sizes.values()),
@@ -352,6 +377,16 @@ class ScriptWorker(ScriptRun):
             **self._place.refusals.table(),
             **self._place.counted(),
         }
+
+    def _lost_rows(self) -> str | None:
+        """Name the workers that were lost; the first of those that are left says it."""
+        newest, name = self._place.newest_roster(), self._place.name
+        if newest is None or newest.workers[:1] != (name,):
+            return None
+        lost = [each for each in self._place.roster.workers if each not in newest.workers]
+        if not lost:
+            return None
+        return f"the rows dealt to {' and '.join(lost)} were left out from its loss on"
 
     def close(self) -> None:
         """Let go of what was opened."""

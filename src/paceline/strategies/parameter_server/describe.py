@@ -147,6 +147,10 @@ class Immediate(ParameterServer, ABC):
         return False
 
     @property
+    def scripts_survive(self) -> bool:
+        return True
+
+    @property
     def fetches_ahead(self) -> bool:
         return self.prefetch
 
