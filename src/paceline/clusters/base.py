@@ -127,6 +127,8 @@ class Departure:
     """Empty when it ended well."""
     incarnation: int = 0
     """How many times the seat was started before."""
+    is_final: bool = False
+    """Whether it was given up with its node: whatever it may still say is not waited for."""
 
 
 class Crew(ABC):

@@ -36,6 +36,10 @@ class Launch(ABC):
     def end(self) -> None:
         """Have it end, and return when it has, within seconds. Idempotent."""
 
+    def end_lost(self) -> None:
+        """Have it end at once, since its node is lost. Idempotent."""
+        self.end()
+
 
 class Launcher(ABC):
     """A way to start agents."""
@@ -114,6 +118,7 @@ class Fleet:
         self._identities: dict[str, Hashable] = {}
         self._boards: dict[str, Switchboard] = {}
         self._launches: dict[str, Launch] = {}
+        self._lost: set[str] = set()
 
     def fits(self, nodes: Sequence[str], launcher: Launcher) -> bool:
         """Whether those of these nodes that it has are the same machines, reached the same way."""
@@ -198,7 +203,9 @@ class Fleet:
         found = {node: each.failure() for node, each in self._launches.items()}
         ended = {node: why for node, why in found.items() if why is not None}
         cut_off = [node for node, each in self.agents.items() if _is_cut_off(each.line)]
-        return dict.fromkeys(cut_off, "its agent is gone, or was cut off") | ended
+        lost = dict.fromkeys(cut_off, "its agent is gone, or was cut off") | ended
+        self._lost.update(lost)
+        return lost
 
     @property
     def listeners(self) -> list[str]:
@@ -216,6 +223,8 @@ class Fleet:
             agent.line.close()
         for board in self._boards.values():
             board.close()
+        for node in self._lost & self._launches.keys():
+            self._launches[node].end_lost()
         for launch in self._launches.values():
             launch.end()
         while self._undoing:

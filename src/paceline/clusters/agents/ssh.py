@@ -207,6 +207,10 @@ class _SshLaunch(Launch):
             )
         return self._failure
 
+    def end_lost(self) -> None:
+        self._process.kill()
+        self.end()
+
     def end(self) -> None:
         assert self._process.stdin is not None
         with contextlib.suppress(OSError):
