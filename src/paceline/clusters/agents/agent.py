@@ -41,10 +41,10 @@ def serve(invitation: Invitation) -> None:
     linux.name_process("pace-agent")
     os.environ[SEAT_VARIABLE] = "1"
     line = dial(invitation, TO_AGENTS, looks_after=False)
-    line.send(_arrived(line))
     signal.signal(signal.SIGCHLD, _reap)
     sweep()  # after an agent that was killed with all of its own
     with contextlib.suppress(LineClosed):
+        line.send(_arrived(line))
         while not line.hang_up_if_cut_off():
             word = line.receive(_LOOK_S)
             if isinstance(word, Serve):

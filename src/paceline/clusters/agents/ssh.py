@@ -181,7 +181,10 @@ class _SshLaunch(Launch):
         self._meaning = meaning
         self._launcher = launcher
         self._failure: str | None = None
-        self._said: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it lives as long as we do
+        # What a host prints when somebody logs in may be in any encoding.
+        self._said: IO[str] = tempfile.TemporaryFile(  # noqa: SIM115 - it lives as long as we do
+            "w+", encoding="utf-8", errors="replace"
+        )
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,

@@ -9,7 +9,8 @@ from typing import Final
 from paceline.clusters.agents.agent import serve
 from paceline.clusters.agents.manual.meeting import invitation_from, numeric, who_at
 from paceline.clusters.agents.ssh import address_towards
-from paceline.comm.dialing import NotTrusted, TurnedAway, Unanswered
+from paceline.comm.dialing import NotTrusted, TurnedAway
+from paceline.comm.line import LineClosed
 from paceline.errors import RunError
 from paceline.system.waiting import Deadline
 
@@ -34,7 +35,7 @@ def serve_by_hand(secret: str, host: str, port: int, name: str | None, wait_s: f
         except TurnedAway as error:
             reason = f"it does not wait for {address}, or that one has joined: {_AS}"
             raise RunError(f"{where} hung up: {reason}") from error
-        except (Unanswered, OSError) as error:
+        except (LineClosed, OSError) as error:
             if not deadline.left_s:
                 raise RunError(f"no answer within {wait_s:g} s: {error}") from error
             time.sleep(_AGAIN_S)
