@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
 from collections.abc import Hashable, Iterator, Sequence
@@ -36,6 +37,8 @@ Port = Annotated[int, Ge(1), Le(65535)]
 
 # The secret of this process, once it was taken out of the environment.
 _secrets: Final[list[str]] = []
+# All hosts of the command that this process carries out: a run of it may need some of them only.
+_listed: Final[list[str]] = []
 
 
 @final
@@ -164,6 +167,15 @@ class Manual(Cluster):
             lines.append(f"{FILE_VARIABLE}=paceline.secret paceline join {at}")
         return "\n".join(lines)
 
+    @contextlib.contextmanager
+    def assembled(self) -> Iterator[bool]:
+        hosts = [] if [*self.problems()] else [*self.by_node().values()]
+        _listed.extend(hosts)
+        try:
+            yield True
+        finally:
+            _listed.clear()
+
     def verify(self) -> None:
         _own_secret()
 
@@ -207,6 +219,15 @@ class _ManualLauncher(Launcher):
         except OSError as error:
             at = f"cluster.port = {self._cluster.port}"
             raise RunError(f"{at}: cannot listen at {address}: {error.strerror}") from error
+
+    def expected(self) -> dict[str, bytes]:
+        """All hosts of the list: `paceline join` is typed on each, before all runs."""
+        found = {}
+        for host in dict.fromkeys([*self._hosts.values(), *_listed]):
+            with contextlib.suppress(OSError):  # the run that needs it says so
+                address = numeric(host)
+                found[who_at(address)] = token_of(_own_secret(), address)
+        return found
 
     def who(self, node: str) -> str:
         return who_at(self._address(node))

@@ -15,6 +15,8 @@ from paceline.errors import RunError
 from paceline.system.waiting import Deadline
 
 _AGAIN_S: Final = 0.5
+# A driver may need this host in a later run only; who waits for longer wants to know why.
+_SILENT_S: Final = 5.0
 
 
 def serve_by_hand(secret: str, host: str, port: int, name: str | None, wait_s: float) -> None:
@@ -22,7 +24,7 @@ def serve_by_hand(secret: str, host: str, port: int, name: str | None, wait_s: f
 
     Raises `RunError` that says why it cannot be served.
     """
-    deadline = Deadline(wait_s)
+    deadline, silent = Deadline(wait_s), Deadline(_SILENT_S)
     where = f"the driver at {host} port {port}"
     _tell(f"waiting for {where}")
     while True:
@@ -33,8 +35,13 @@ def serve_by_hand(secret: str, host: str, port: int, name: str | None, wait_s: f
             reason = "its secret is not this machine's, or it is somebody else"
             raise RunError(f"{where} is not trusted: {reason}") from error
         except TurnedAway as error:
-            reason = f"it does not wait for {address}, or that one has joined: {_AS}"
-            raise RunError(f"{where} hung up: {reason}") from error
+            reason = f"{where} does not wait for {address}, or that one has joined: {_AS}"
+            if not deadline.left_s:
+                raise RunError(f"not let in within {wait_s:g} s: {reason}") from error
+            if not silent.left_s:
+                _tell(f"{reason}; trying again for {deadline.left_s:.0f} s")
+                silent = Deadline(None)  # it was said
+            time.sleep(_AGAIN_S)
         except (LineClosed, OSError) as error:
             if not deadline.left_s:
                 raise RunError(f"no answer within {wait_s:g} s: {error}") from error
