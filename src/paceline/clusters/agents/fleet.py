@@ -15,7 +15,7 @@ from paceline.comm.keeper_words import FROM_AGENTS, Arrived
 from paceline.comm.line import LineClosed
 from paceline.comm.switchboard import Switchboard
 from paceline.comm.tcp_line import TcpLine
-from paceline.comm.words import NOTHING
+from paceline.comm.words import NOTHING, Vocabulary
 from paceline.errors import NodeMissing
 from paceline.system.waiting import Deadline, time_left
 
@@ -71,9 +71,9 @@ class Launcher(ABC):
         del node
         return None
 
-    def open_board(self, address: str) -> Switchboard:
+    def open_board(self, address: str, expected: Mapping[str, bytes]) -> Switchboard:
         """Listen at an address of this machine for agents, and for all others of their nodes."""
-        return Switchboard(NOTHING, address)
+        return Switchboard(NOTHING, address, guests=as_guests(expected))
 
     def who(self, node: str) -> str:
         """Give what the agent of a node is called in its invitation."""
@@ -94,6 +94,11 @@ class Launcher(ABC):
     def identity(self, node: str) -> Hashable:
         """Say what an agent must have been started with to serve as this one."""
         return (type(self), self.label(node))
+
+
+def as_guests(expected: Mapping[str, bytes]) -> dict[str, tuple[bytes, Vocabulary]]:
+    """Say of agents what a switchboard has to know of them."""
+    return {who: (token, FROM_AGENTS) for who, token in expected.items()}
 
 
 @final
@@ -164,10 +169,9 @@ class Fleet:
 
     def _board_at(self, launcher: Launcher, address: str) -> Switchboard:
         if address not in self._boards:
-            board = self._boards[address] = launcher.open_board(address)
-            for who, token in launcher.expected().items():
-                board.invite(who, hears=FROM_AGENTS, token=token)
-                self._expected.add(who)
+            expected = launcher.expected()
+            self._boards[address] = launcher.open_board(address, expected)
+            self._expected.update(expected)
         return self._boards[address]
 
     def _invited(self, node: str, board: Switchboard, launcher: Launcher) -> Invitation:

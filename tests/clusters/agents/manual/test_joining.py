@@ -88,9 +88,10 @@ def test_hosts_that_a_later_run_needs_are_kept_waiting_for_it(cluster):
 def test_who_is_not_waited_for_tries_again_and_says_why(monkeypatch, capsys):
     monkeypatch.setattr(joining, "_SILENT_S", 0.0)
     board = Switchboard(NOTHING, identity_seed=seed_of(SECRET))
+    invitation = joining.invited(SECRET, HERE, board.port, "127.0.0.9", 1.0)
     try:
         with pytest.raises(RunError, match=r"not let in within 1 s: .* 127\.0\.0\.9"):
-            joining.serve_by_hand(SECRET, HERE, board.port, "127.0.0.9", 1.0)
+            joining.called_at_last(invitation, 1.0)
         assert board.num_refused > 1
     finally:
         board.close()

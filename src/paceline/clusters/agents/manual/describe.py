@@ -5,13 +5,13 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Annotated, ClassVar, Final, Literal, final
 
 from annotated_types import Ge, Le
 
-from paceline.clusters.agents.fleet import Launch, Launcher
+from paceline.clusters.agents.fleet import Launch, Launcher, as_guests
 from paceline.clusters.agents.fleets import start_crew
 from paceline.clusters.agents.manual.meeting import (
     PORT,
@@ -212,10 +212,15 @@ class _ManualLauncher(Launcher):
         self._cluster = cluster
         self._hosts = cluster.by_node()
 
-    def open_board(self, address: str) -> Switchboard:
+    def open_board(self, address: str, expected: Mapping[str, bytes]) -> Switchboard:
         try:
-            seed = seed_of(_own_secret())
-            return Switchboard(NOTHING, address, self._cluster.port, identity_seed=seed)
+            return Switchboard(
+                NOTHING,
+                address,
+                self._cluster.port,
+                identity_seed=seed_of(_own_secret()),
+                guests=as_guests(expected),
+            )
         except OSError as error:
             at = f"cluster.port = {self._cluster.port}"
             raise RunError(f"{at}: cannot listen at {address}: {error.strerror}") from error
