@@ -249,6 +249,9 @@ class RunSpec(Description):
         if self.on_failure not in (None, "abort") and not self._survives:
             reason = f"{self.strategy.name} cannot go on without a worker"
             yield Problem("on_failure", self.on_failure, reason, ("abort",))
+        elif self.on_failure == "replace" and not self.cluster.can_restart:
+            reason = f"{self.cluster.name} cannot start a worker again on its machines"
+            yield Problem("on_failure", self.on_failure, reason, ("abort", "go-on"))
         if self.min_workers > self.num_workers:
             reason = f"more than the run's {self.num_workers} workers"
             yield Problem("min_workers", self.min_workers, reason)

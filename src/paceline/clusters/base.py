@@ -161,6 +161,11 @@ class Crew(ABC):
         return {}
 
     @property
+    def labels(self) -> Mapping[str, str]:
+        """What each node is called with its host, where nodes are machines."""
+        return {}
+
+    @property
     def threads(self) -> Mapping[str, int]:
         """How many threads the seats of each node have, where nodes differ."""
         return {}
@@ -220,6 +225,8 @@ class Cluster(Description, ABC):
     """Whether seats live in the driver's own process, and so know its live objects."""
     is_elsewhere: ClassVar[bool] = False
     """Whether nodes are other machines: with files, cores and data of their own."""
+    can_restart: ClassVar[bool] = True
+    """Whether a seat that was lost can be started again."""
 
     @property
     def encrypts(self) -> bool:

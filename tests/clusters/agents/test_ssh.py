@@ -80,3 +80,19 @@ def test_what_a_host_prints_may_be_in_any_encoding(tmp_path, monkeypatch):
         assert launch.failure().endswith("caf\N{REPLACEMENT CHARACTER}")
     finally:
         launch.end()
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        over("a", "b"),
+        {"name": "torchrun", "nodes": 2},
+        {"name": "ray", "nodes": 2},
+        {"name": "manual", "hosts": {"worker": ["a", "b"]}},
+    ],
+    ids=lambda each: each["name"],
+)
+def test_a_worker_that_its_machines_cannot_start_again_is_refused_before_the_run(cluster):
+    told = refused(cluster=cluster, num_workers=2, on_failure="replace")
+    assert f"on_failure = 'replace': {cluster['name']} cannot start a worker again" in told
+    assert "(choices: abort, go-on)" in told

@@ -157,6 +157,10 @@ class AgentsCrew(Crew):
         return self._fleet.cores
 
     @property
+    def labels(self) -> Mapping[str, str]:
+        return self._fleet.labels
+
+    @property
     def threads(self) -> Mapping[str, int]:
         return self._threads
 

@@ -38,6 +38,7 @@ class Ssh(Cluster):
     """Machines that ssh reaches, each with Paceline installed."""
 
     is_elsewhere: ClassVar[bool] = True
+    can_restart: ClassVar[bool] = False
 
     hosts: tuple[str, ...] = ()
     """Where to run, as ssh takes it: `a`, `user@b`, or a name of ~/.ssh/config. Each is a node."""

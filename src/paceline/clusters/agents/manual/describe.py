@@ -46,6 +46,7 @@ class Manual(Cluster):
     """Machines on each of which somebody types `paceline join`."""
 
     is_elsewhere: ClassVar[bool] = True
+    can_restart: ClassVar[bool] = False
 
     hosts: dict[Role, tuple[str, ...]] = field(default_factory=dict)
     """Who sits where: `worker` and `ps`, each a list of `HOST` or `HOST:PORT`. With a port, that

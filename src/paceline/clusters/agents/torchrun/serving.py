@@ -86,6 +86,7 @@ class _Node:
         key = words.failure_key(self._place.rank, self._hello.number)
         said = Word(kind="end", host=self._hello.host, code=1, reason=why)
         self._store.put(key, words.sealed_word(said, self._seal, self._place.rank, key))
+        self._store.put(words.FAILED, b"1")
         raise RunError(why)
 
 
