@@ -240,18 +240,15 @@ class RunSpec(Description):
     @property
     def may_start_again(self) -> bool:
         """Whether a seat may be started while others train: it inherits no memory of theirs."""
-        if not self._survives:
-            return False
-        return self.when_lost == "replace" or any(each.may_bring_back for each in self.fault)
+        comes_back = any(each.may_bring_back for each in self.fault)
+        return self._survives and (comes_back or self.when_lost == "replace")
 
     def _failure_problems(self) -> Iterator[Problem]:
         """Say which faults and answers to them are not possible with these parts."""
         if self.on_failure not in (None, "abort") and not self._survives:
             reason = f"{self.strategy.name} cannot go on without a worker"
             yield Problem("on_failure", self.on_failure, reason, ("abort",))
-        elif self.on_failure == "replace" and not self.cluster.can_restart:
-            reason = f"{self.cluster.name} cannot start a worker again on its machines"
-            yield Problem("on_failure", self.on_failure, reason, ("abort", "go-on"))
+        yield from self.cluster.loss_problems(self.on_failure)
         if self.min_workers > self.num_workers:
             reason = f"more than the run's {self.num_workers} workers"
             yield Problem("min_workers", self.min_workers, reason)
