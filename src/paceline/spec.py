@@ -256,6 +256,7 @@ class RunSpec(Description):
             who = "a script's " if self.workload.is_script else ""
             reason = f"{who}{self.strategy.name} cannot go on without a worker"
             yield Problem("on_failure", self.on_failure, reason, ("abort",))
+        yield from self.cluster.loss_problems(self.on_failure)
         if self.min_workers > self.num_workers:
             reason = f"more than the run's {self.num_workers} workers"
             yield Problem("min_workers", self.min_workers, reason)

@@ -86,3 +86,15 @@ def test_one_that_leaves_slowly_is_started_again_and_spoken_to(tmp_path: Path):
     stage.close()
     assert stage.outcome.status == "finished"
     assert stage.seats["worker1"].incarnation == 1
+
+
+def test_one_that_was_given_up_with_its_node_is_not_waited_for_and_hears_that_it_is_to_leave(
+    stage: Stage,
+):
+    stage.departed.append(Departure("worker1", "node1 (b) is lost: it is off", is_final=True))
+    stage.hear_departures()
+    assert stage.outcome.reason == "worker1: node1 (b) is lost: it is off"
+    assert stage.told_to("worker1", words.Abort)
+    assert "worker1" not in stage.conductor.stragglers
+    assert stage.conductor.view().alerts == ("node1 (b) is lost: it is off",)
+    stage.close()

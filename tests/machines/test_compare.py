@@ -7,6 +7,7 @@ import pytest
 from paceline.store.runs import all_runs
 from tests.commands import QUICK
 from tests.machines.runs import ON_HOSTS, PACELINE, SAME, assert_nothing_is_left
+from tests.machines.test_manual import SECRET, join, listed, secret_file
 from tests.machines.torchruns import c10d, start, told
 
 pytestmark = pytest.mark.thorough
@@ -45,3 +46,23 @@ def test_through_torchrun(named, folder):
         assert code == 0, said
     assert_all_finished(folder, "torchrun")
     assert_nothing_is_left(named)
+
+
+def test_by_hand_all_hosts_of_the_list_join_once_whichever_run_needs_them_first(hosts, folder):
+    """The single one needs one host, the ring two, and the servers the third."""
+    secret = secret_file(folder, SECRET)
+    joined = [join(hosts, name, secret) for name in hosts.names]
+    servers = f'cluster.hosts.ps=["{hosts.address("c")}"]'
+    where = ("--cluster", "manual", *listed(hosts, "a", "b", ports=False), servers)
+    asked = ("compare", "logistic-mnist", *SIDES, *where)
+    command = [*secret, *PACELINE, *asked, *QUICK, *SAME]
+    done = hosts.run("a", command, cwd=folder, timeout=200)
+    assert done.returncode == 0, done.stderr
+    for each in joined:
+        _, said = each.communicate(timeout=100)
+        assert (each.returncode, "the run is over" in said) == (0, True), said
+    found = results(folder)
+    assert {each["status"] for each in found} == {"finished"}
+    assert {each["strategy"] for each in found} == {"single", "ring", "ps-sync"}
+    assert {each["refused_calls"] for each in found} == {0}
+    assert_nothing_is_left(hosts)

@@ -82,7 +82,7 @@ class TestErrors:
         where = ("--cluster", "manual", *listed(hosts, "a", "b"))
         asked = [*secret, *PACELINE, "run", "logistic-mnist", *where, "--strategy", "ring"]
         driver = hosts.start("a", [*asked, *QUICK, *SAME, "cluster.join_s=15"], cwd=folder)
-        wrong, unlisted = join(hosts, "b", other), join(hosts, "c", secret)
+        wrong, unlisted = join(hosts, "b", other), join(hosts, "c", secret, "--wait", 10)
         assert "is not trusted: its secret is not this machine's" in self.ended(wrong)
         assert f"it does not wait for {hosts.address('c')}" in self.ended(unlisted)
         assert "did not call" in self.ended(driver)

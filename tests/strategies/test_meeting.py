@@ -1,8 +1,5 @@
 """How torch's workers meet: at nobody's port, and through a channel that lets nobody else in."""
 
-import os
-from pathlib import Path
-
 import psutil
 import pytest
 import torch
@@ -14,13 +11,9 @@ from paceline.comm.words import Abort
 from paceline.engine.progress import RunView
 from paceline.errors import Aborted, WireError
 from paceline.strategies.all_reduce.describe import Ddp
-from paceline.strategies.all_reduce.meeting import ChannelStore, torch_store
-from paceline.strategies.base import Place
+from paceline.strategies.all_reduce.meeting import ChannelStore
 from paceline.testing import Moons
-from paceline.training.optim import Sgd
-from paceline.training.replica import Replica
 from tests.comm.lines import line_of_a_seat
-from tests.comm.rosters import roster_of
 
 NAMES = ["worker0", "worker1"]
 
@@ -67,33 +60,9 @@ def test_a_message_that_is_no_value_is_refused(stores, channels):
         stores[0].get("a")
 
 
-def place_of(rank: int, channel: MemoryChannel, address: str) -> Place:
-    return Place(
-        name=NAMES[rank],
-        roster=roster_of(*NAMES),
-        replica=Replica(torch.nn.Linear(1, 2), torch.float32),
-        optimizer=Sgd(),
-        most_steps=None,
-        open_channel=lambda: channel,
-        address=address,
-    )
-
-
 def listening(pid: int) -> set[tuple[str, int]]:
     found = psutil.Process(pid).net_connections(kind="tcp")
     return {tuple(each.laddr) for each in found if each.status == psutil.CONN_LISTEN}
-
-
-@pytest.mark.parametrize("address", ["127.0.0.2", "::1"])
-def test_torchs_own_store_listens_at_its_nodes_address_only(address, channels):
-    if ":" in address and not Path("/proc/net/if_inet6").exists():
-        pytest.skip("this kernel has no IPv6")
-    before = listening(os.getpid())
-    store = torch_store(place_of(0, channels[0], address))
-    other = torch_store(place_of(1, channels[1], address))
-    store.set("a", "1")
-    assert other.get("a") == b"1"
-    assert {host for host, _ in listening(os.getpid()) - before} == {address}
 
 
 def test_ddp_opens_no_port_beyond_loopback_in_a_local_run(tmp_path):

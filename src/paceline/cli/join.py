@@ -6,14 +6,19 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Annotated, Final, NoReturn
+from typing import TYPE_CHECKING, Annotated, Final, NoReturn
 
 import typer
 
 from paceline.errors import Problem, RunError, SpecError
 
+if TYPE_CHECKING:
+    from paceline.comm.tcp_line import TcpLine
+
 # How long an invitation may take to come: whoever was to send it may be gone without a word.
 _PATIENCE_S: Final = 60
+# How long a driver is waited for by somebody who typed this.
+_WAIT_S: Final = 300.0
 
 
 def join(
@@ -35,33 +40,27 @@ def join(
         ),
     ] = None,
     wait: Annotated[
-        float, typer.Option(metavar="S", help="How long to wait for the driver, in seconds.")
-    ] = 300.0,
+        float | None,
+        typer.Option(
+            metavar="S",
+            help="How long to wait for the driver, in seconds; default: 300, and with an "
+            "invitation not at all.",
+        ),
+    ] = None,
 ) -> None:
     """Be a node of somebody's run, and serve its driver until it is over.
 
     By hand, with --cluster manual: type it on every machine of the list. The secret of the run is
     in the file that PACELINE_SECRET_FILE names, or in PACELINE_SECRET.
     """
-    if driver == "-" or Path(driver).is_file():
-        _serve_invited(_first_line() if driver == "-" else Path(driver).read_text())
+    if driver != "-" and not Path(driver).is_file():
+        _join_by_hand(driver, as_, _WAIT_S if wait is None else wait)
     else:
-        _serve_by_hand(driver, as_, wait)
+        _serve(driver, wait)
 
 
-def _serve_invited(text: str) -> None:
-    from paceline.clusters.agents.agent import serve
-    from paceline.comm.invitation import Invitation
-    from paceline.comm.line import LineClosed
-
-    try:
-        serve(Invitation.read(text))
-    except (ValueError, LineClosed) as error:
-        raise RunError(str(error)) from error
-
-
-def _serve_by_hand(driver: str, name: str | None, wait_s: float) -> None:
-    from paceline.clusters.agents.manual.joining import serve_by_hand
+def _join_by_hand(driver: str, name: str | None, wait_s: float) -> NoReturn:
+    from paceline.clusters.agents.manual.joining import go_on_invited, invited
     from paceline.clusters.agents.manual.meeting import PORT, WHY, split_address
     from paceline.clusters.agents.secret import take_secret
 
@@ -70,7 +69,30 @@ def _serve_by_hand(driver: str, name: str | None, wait_s: float) -> None:
     except ValueError as error:
         raise SpecError([Problem("DRIVER", driver, str(error))]) from error
     secret = take_secret(os.environ, WHY)
-    serve_by_hand(secret, host, port or PORT, name, wait_s)
+    go_on_invited(invited(secret, host, port or PORT, name, wait_s), wait_s)
+
+
+def _serve(source: str, wait_s: float | None) -> None:
+    from paceline.clusters.agents.agent import serve
+    from paceline.clusters.agents.manual.joining import tell
+
+    serve(_line(source, wait_s))
+    if wait_s is not None:
+        tell("the run is over")
+
+
+def _line(source: str, wait_s: float | None) -> TcpLine:
+    """Call as the invitation says, which nothing that is forked later finds in this frame."""
+    from paceline.clusters.agents.agent import called
+    from paceline.clusters.agents.manual.joining import called_at_last
+    from paceline.comm.invitation import Invitation
+    from paceline.comm.line import LineClosed
+
+    try:
+        invitation = Invitation.read(_first_line() if source == "-" else Path(source).read_text())
+        return called(invitation) if wait_s is None else called_at_last(invitation, wait_s)
+    except (ValueError, LineClosed) as error:
+        raise RunError(str(error)) from error
 
 
 def _first_line() -> str:

@@ -127,6 +127,8 @@ class Departure:
     """Empty when it ended well."""
     incarnation: int = 0
     """How many times the seat was started before."""
+    is_final: bool = False
+    """Whether it was given up with its node: whatever it may still say is not waited for."""
 
 
 class Crew(ABC):
@@ -156,6 +158,11 @@ class Crew(ABC):
     @property
     def cores(self) -> Mapping[str, float]:
         """How many cores each node has, where that is not this machine's number."""
+        return {}
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """What each node is called with its host, where nodes are machines."""
         return {}
 
     @property
@@ -218,6 +225,8 @@ class Cluster(Description, ABC):
     """Whether seats live in the driver's own process, and so know its live objects."""
     is_elsewhere: ClassVar[bool] = False
     """Whether nodes are other machines: with files, cores and data of their own."""
+    can_restart: ClassVar[bool] = True
+    """Whether a seat that was lost can be started again."""
 
     @property
     def encrypts(self) -> bool:
@@ -274,6 +283,12 @@ class Cluster(Description, ABC):
                 "set it to true on a network that no stranger can reach"
             )
             yield Problem("cluster.trusted_network", False, reason)
+
+    def loss_problems(self, on_failure: str | None) -> Iterator[Problem]:
+        """Say what is wrong with what the loss of a worker is to mean."""
+        if on_failure == "replace" and not self.can_restart:
+            reason = f"{self.name} cannot start a worker again on its machines"
+            yield Problem("on_failure", on_failure, reason, ("abort", "go-on"))
 
     def dilation_problems(self, dilation: float) -> Iterator[Problem]:
         """Say what is wrong with its links where time goes so many times slower; 1: as it is."""

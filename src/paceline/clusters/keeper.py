@@ -27,9 +27,7 @@ from paceline.clusters.seat_lines import InheritedLines, InvitedLines, SeatLines
 from paceline.clusters.site import Site, Surroundings, at_interface, reached_at, site_of
 from paceline.clusters.sitting import sit
 from paceline.comm.host_memory import Holdings, close_holdings, make_holdings
-from paceline.comm.invitation import Invitation
 from paceline.comm.keeper_words import (
-    TO_KEEPERS,
     Again,
     Built,
     Cannot,
@@ -99,12 +97,9 @@ def keep(line: PairLine) -> None:
         _keep(line, word, InheritedLines(ends), Surroundings())
 
 
-def keep_invited(invitation: Invitation) -> None:
-    """Keep the seats of one run on this node, as the driver says when it is called."""
-    from paceline.comm.dialing import dial  # TLS, which only nodes of other machines need
-
+def keep_called(line: TcpLine) -> None:
+    """Keep the seats of one run on this node, as the driver says, who was called on the line."""
     with contextlib.suppress(LineClosed):
-        line = dial(invitation, TO_KEEPERS, looks_after=False)
         off = line.offset
         line.send(Kept(os.getpid(), off.seconds, off.uncertainty_s))
         luggage = Unpacked()
@@ -112,8 +107,9 @@ def keep_invited(invitation: Invitation) -> None:
             job = _unpacked(line, luggage)
             if job is not None:
                 assert job.invitations is not None
-                node = _surroundings(line, job)
-                _keep(line, job, InvitedLines(job.invitations), node, luggage)
+                lines = InvitedLines(job.invitations)
+                job = replace(job, invitations=None)  # each seat is to find its own only
+                _keep(line, job, lines, _surroundings(line, job), luggage)
         except (Unwelcome, OSError) as error:
             line.send(Cannot(f"on host {socket.gethostname()}: {error}"))
         finally:

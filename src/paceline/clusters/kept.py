@@ -13,6 +13,8 @@ from paceline.comm.words import Word
 from paceline.system.waiting import time_left
 
 _PATIENCE_S: Final = 5.0
+# The host of one that was given up may be gone: it is not to hold up the news of that.
+_LOST_S: Final = 1.0
 
 
 @final
@@ -29,6 +31,7 @@ class KeptNode:
         self.clock_uncertainty_s: float | None = None
         self._sitting = dict.fromkeys(seats, 0)
         self._gone = gone
+        self._is_given_up = False
 
     def departures(self) -> list[Departure]:
         """Say which seats have ended since this was last asked; does not wait."""
@@ -42,7 +45,8 @@ class KeptNode:
 
     def give_up(self, reason: str) -> list[Departure]:
         """Say that all seats that are left are gone; what the keeper says is not waited for."""
-        return self._all_left(reason)
+        self._is_given_up = True
+        return self._all_left(reason, is_final=True)
 
     def dump_stack(self, seat: str) -> None:
         """Have a seat of this keeper write where it is."""
@@ -61,7 +65,7 @@ class KeptNode:
     def is_gone(self) -> bool:
         """Wait for the keeper's end of its line to close, which nobody else holds."""
         try:
-            for left_s in time_left(_PATIENCE_S):
+            for left_s in time_left(_LOST_S if self._is_given_up else _PATIENCE_S):
                 if word := self.line.receive(left_s):
                     self._hear(word)
         except LineClosed:
@@ -86,7 +90,8 @@ class KeptNode:
                 return [Departure(seat, reason, incarnation)]
         return []
 
-    def _all_left(self, reason: str) -> list[Departure]:
-        left = [Departure(name, reason, each) for name, each in sorted(self._sitting.items())]
+    def _all_left(self, reason: str, *, is_final: bool = False) -> list[Departure]:
+        sitting = sorted(self._sitting.items())
+        left = [Departure(name, reason, each, is_final) for name, each in sitting]
         self._sitting.clear()
         return left

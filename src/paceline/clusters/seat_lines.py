@@ -55,7 +55,9 @@ class InvitedLines(SeatLines):
     def take(self, name: str) -> Line:
         from paceline.comm.dialing import dial  # TLS, which only nodes of other machines need
 
-        return dial(self._invitations[name], hears=FROM_DRIVER)
+        own = self._invitations[name]
+        self._invitations.clear()  # a user's code will run here: it is not to call as another seat
+        return dial(own, hears=FROM_DRIVER)
 
     def close(self) -> None:
         """There is nothing that a seat would hold."""

@@ -213,6 +213,8 @@ class Expect(Word):
 class Expecting(Word):
     """Where the door is."""
 
+    token: str
+    """Of what it is the answer to: who was waited for too long answers later, out of turn."""
     address: str
     port: int
 
@@ -232,15 +234,17 @@ class Probe(Word):
 class Probed(Word):
     """What came from the other node, in bits per second, and how long a round trip takes."""
 
+    token: str
     received: float
     round_trip_s: float
 
 
 @final
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Unprobed(Word):
     """The way could not be measured."""
 
+    token: str
     reason: str
 
 

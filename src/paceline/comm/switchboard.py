@@ -16,7 +16,7 @@ import socket
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Final, final
 
 from paceline.comm import round_trips
@@ -59,19 +59,22 @@ class Switchboard:
         port: int = 0,
         *,
         identity_seed: bytes | None = None,
+        guests: Mapping[str, tuple[bytes, Vocabulary]] | None = None,
     ) -> None:
         """Listen at an address of this machine, of IPv4 or IPv6; port 0 is any that is free.
 
-        The certificate is made anew, or from a secret that callers know too.
+        The certificate is made anew, or from a secret that callers know too. `guests` are invited
+        from the first moment on, each with what it is to show and what it may say: they know both
+        already, and may be calling.
         """
         self.num_refused = 0
         made = make_identity() if identity_seed is None else derived_identity(identity_seed)
         self._context, self._certificate = made
         self._listener = _listening(host, port)
         self.host, self.port = self._listener.getsockname()[:2]
-        self._tokens: dict[str, bytes] = {}
+        self._tokens = {who: token for who, (token, _) in (guests or {}).items()}
         self._hears = hears
-        self._own_words: dict[str, Vocabulary] = {}
+        self._own_words = {who: words for who, (_, words) in (guests or {}).items()}
         self._arrived: dict[str, TcpLine] = {}
         self._changed = threading.Condition()
         """Guards the three."""

@@ -187,6 +187,8 @@ class Conductor:
         """Decide on those that have left and said their last words."""
         for departure in self._leaving.gone():
             name, reason = departure.seat, departure.reason
+            if departure.is_final and reason not in self._alerts:  # what follows takes a while
+                self._alerts += (reason,)
             if self._attendance.is_past(name, departure.incarnation):
                 continue  # its last word had it started again
             self._attendance.left(name)

@@ -243,7 +243,7 @@ def _carry_out(
         else:
             _lead(conductor, crew, watch)
         note_stragglers(conductor, outcome)
-        note_host(spec, conductor.failed_seat, outcome)
+        note_host(job.seats, crew.labels, conductor.failed_seat, outcome)
         return _failure(run_dir, outcome, conductor.failed_seat)
     except KeyboardInterrupt:  # before the seats are led, or after: then it is answered gently
         outcome.status, outcome.reason = "interrupted", "stopped by the user"

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final, final
 
 from paceline.clusters.base import Departure
+from paceline.comm.words import Abort
 from paceline.engine.lines import Lines
 
 # How long a line that has not ended is listened to after the last word that came on it.
@@ -27,6 +28,8 @@ class _Left:
     heard_s: float
 
     def is_due(self, now_s: float) -> bool:
+        if self.departure.is_final:
+            return True
         return now_s - self.heard_s >= _SILENCE_S or now_s - self.left_s >= _MOST_S
 
 
@@ -43,7 +46,12 @@ class Leaving:
         self._left: dict[str, _Left] = {}
 
     def add(self, departure: Departure) -> None:
-        """A seat's process has ended: it is told nothing more."""
+        """A seat's process has ended, or was given up with its node: it is told nothing more.
+
+        One that was given up may be there still, and hears that it is to leave.
+        """
+        if departure.is_final:
+            self._lines.tell(departure.seat, Abort(departure.reason))
         self._lines.tell_no_more(departure.seat)
         now_s = self._now()
         self._left[departure.seat] = _Left(departure, now_s, now_s)

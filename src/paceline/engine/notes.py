@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
+from paceline.comm.roster import Seat
 from paceline.engine.conductor import Conductor
 from paceline.outcome.outcome import Outcome
-from paceline.spec import RunSpec
 from paceline.system import address_space
 
 
@@ -15,13 +17,13 @@ def note_stragglers(conductor: Conductor, outcome: Outcome) -> None:
         outcome.warnings.append(f"did not exit after the run and was killed: {names}")
 
 
-def note_host(spec: RunSpec, failed_seat: str | None, outcome: Outcome) -> None:
+def note_host(
+    seats: Sequence[Seat], labels: Mapping[str, str], failed_seat: str | None, outcome: Outcome
+) -> None:
     """Say which machine a failed seat was on: what failed may well be the machine."""
-    nodes = [seat.node for seat in spec.seats() if seat.name == failed_seat]
-    for node in nodes:
-        host = spec.cluster.host_of(node)
-        label = f"{node} ({host})"
-        if host is not None and outcome.status == "failed" and label not in (outcome.reason or ""):
+    for node in [seat.node for seat in seats if seat.name == failed_seat]:
+        label = labels.get(node)
+        if label and outcome.status == "failed" and label not in (outcome.reason or ""):
             outcome.reason = f"{outcome.reason}; it was on {label}"
 
 

@@ -54,6 +54,17 @@ def name_process(name: str) -> None:
     _LIBC.prctl(_PR_SET_NAME, ctypes.c_char_p(name.encode()), 0, 0, 0)
 
 
+def wipe_variable(name: str) -> None:
+    """Overwrite a variable's value where this process was given it.
+
+    /proc/PID/environ shows that memory for as long as the process lives, whatever was removed.
+    """
+    _LIBC.getenv.restype = ctypes.c_void_p
+    value = _LIBC.getenv(name.encode())
+    if value:
+        ctypes.memset(value, ord("x"), len(ctypes.string_at(value)))
+
+
 def wake_promptly() -> None:
     """Have this thread's sleeps end when they should, not up to 50 microseconds later."""
     _LIBC.prctl(_PR_SET_TIMERSLACK, 1, 0, 0, 0)

@@ -5,7 +5,8 @@ import pytest
 import paceline
 from paceline.cli.elsewhere import fields_elsewhere
 from paceline.cli.run import asked
-from paceline.clusters.agents.ssh import Ssh
+from paceline.clusters.agents.ssh import Ssh, _SshLauncher
+from paceline.comm.invitation import Invitation
 from paceline.errors import SpecError
 from paceline.spec import RunSpec
 
@@ -65,3 +66,33 @@ def test_no_ssh_command(tmp_path, monkeypatch):
     with pytest.raises(SpecError, match="there is no ssh command here"):
         paceline.run("logistic-mnist", strategy="ring", cluster=over("a", "b"), out=tmp_path)
     assert not [*tmp_path.iterdir()]
+
+
+def test_what_a_host_prints_may_be_in_any_encoding(tmp_path, monkeypatch):
+    command = tmp_path / "ssh"
+    command.write_text("#!/bin/sh\nprintf 'caf\\351\\n' >&2\nexit 255\n")
+    command.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+    invitation = Invitation(who="node0", host="::1", port=1, certificate="", token="")
+    launch = _SshLauncher(Ssh(hosts=("a",))).start("node0", invitation)
+    try:
+        assert launch._process.wait(30) == 255
+        assert launch.failure().endswith("caf\N{REPLACEMENT CHARACTER}")
+    finally:
+        launch.end()
+
+
+@pytest.mark.parametrize(
+    "cluster",
+    [
+        over("a", "b"),
+        {"name": "torchrun", "nodes": 2},
+        {"name": "ray", "nodes": 2},
+        {"name": "manual", "hosts": {"worker": ["a", "b"]}},
+    ],
+    ids=lambda each: each["name"],
+)
+def test_a_worker_that_its_machines_cannot_start_again_is_refused_before_the_run(cluster):
+    told = refused(cluster=cluster, num_workers=2, on_failure="replace")
+    assert f"on_failure = 'replace': {cluster['name']} cannot start a worker again" in told
+    assert "(choices: abort, go-on)" in told

@@ -17,18 +17,19 @@ import sys
 import threading
 import traceback
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NoReturn
 
 from paceline.clusters.agents.probing import expect, probe
 from paceline.clusters.agents.versions import own_versions
 from paceline.clusters.base import SEAT_VARIABLE
-from paceline.clusters.keeper import keep_invited
+from paceline.clusters.keeper import keep_called
 from paceline.clusters.sent_folders import sweep
 from paceline.comm.dialing import dial
 from paceline.comm.invitation import Invitation
-from paceline.comm.keeper_words import TO_AGENTS, Arrived, Expect, Probe, Serve
+from paceline.comm.keeper_words import TO_AGENTS, TO_KEEPERS, Arrived, Expect, Probe, Serve
 from paceline.comm.line import LineClosed
 from paceline.comm.tcp_line import TcpLine
+from paceline.comm.words import Word
 from paceline.system import linux
 from paceline.system.cores import usable_cores
 
@@ -36,24 +37,27 @@ from paceline.system.cores import usable_cores
 _LOOK_S: Final = 1.0
 
 
-def serve(invitation: Invitation) -> None:
-    """Be the agent of a node until the driver is gone. Raises `LineClosed` if it never answers."""
+def called(invitation: Invitation) -> TcpLine:
+    """Call the driver; raises `Unanswered` if that comes to no line.
+
+    To be called, and left, before `serve`: what that forks inherits the stack, where a user's code
+    would find the invitation.
+    """
     linux.name_process("pace-agent")
+    return dial(invitation, TO_AGENTS, looks_after=False)
+
+
+def serve(line: TcpLine) -> None:
+    """Be the agent of a node until the driver is gone."""
     os.environ[SEAT_VARIABLE] = "1"
-    line = dial(invitation, TO_AGENTS, looks_after=False)
-    line.send(_arrived(line))
     signal.signal(signal.SIGCHLD, _reap)
     sweep()  # after an agent that was killed with all of its own
     with contextlib.suppress(LineClosed):
+        line.send(_arrived(line))
         while not line.hang_up_if_cut_off():
-            word = line.receive(_LOOK_S)
-            if isinstance(word, Serve):
-                _import(word.imports)
-                _fork(word.invitation, line)
-            elif isinstance(word, Expect):
-                line.send(expect(word, line.own_address(), line.send))
-            elif isinstance(word, Probe):
-                line.send(probe(word))
+            keepers = _heed(line.receive(_LOOK_S), line)
+            if keepers is not None:
+                _be_keeper(keepers)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     with contextlib.suppress(ChildProcessError):
         while True:
@@ -89,14 +93,37 @@ def _import(modules: Sequence[str]) -> None:
         gc.freeze()  # the collector then leaves the shared pages of the forks alone
 
 
-def _fork(invitation: Invitation, line: TcpLine) -> None:
+def _heed(word: Word | None, line: TcpLine) -> TcpLine | None:
+    """Do what the driver asks for; in a keeper that was forked for it, gives its own line."""
+    match word:
+        case Serve():
+            _import(word.imports)
+            return _forked(word.invitation, line)
+        case Expect():
+            line.send(expect(word, line.own_address(), line.send))
+        case Probe():
+            line.send(probe(word))
+    return None
+
+
+def _forked(invitation: Invitation, line: TcpLine) -> TcpLine | None:
+    """Fork a keeper, which calls the driver here, so that no frame of a seat has its invitation."""
     if os.fork():
-        return
-    code = 1
+        return None
     try:
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         line.forsake()
-        keep_invited(invitation)
+        return dial(invitation, TO_KEEPERS, looks_after=False)
+    except BaseException:  # noqa: BLE001 - or it would go on as a second agent
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(1)
+
+
+def _be_keeper(line: TcpLine) -> NoReturn:
+    code = 1
+    try:
+        keep_called(line)
         code = 0
     except BaseException:  # noqa: BLE001 - or it would go on as a second agent
         traceback.print_exc()

@@ -17,7 +17,8 @@ from paceline.comm.keeper_words import FROM_KEEPERS, Keep, LinkReport, PairRepor
 from paceline.comm.line import Line, LineClosed
 from paceline.comm.roster import Seat
 from paceline.comm.ticket import Orders
-from paceline.comm.words import said_by
+from paceline.comm.words import Word, said_by
+from paceline.errors import NodeMissing
 
 # How long a keeper or a seat has to call: its agent imports torch for the first of them.
 _CALLING_S: Final = 120.0
@@ -69,13 +70,16 @@ class AgentsCrew(Crew):
         for seat in job.seats:
             by_node.setdefault(seat.node, []).append(seat)
         self.pairs = self._fleet.pairs.measured(
-            [*by_node], self._interface, lambda node: self._fleet.agents[node].line
+            [*by_node],
+            self._interface,
+            lambda node: self._fleet.agents[node].line,
+            self._fleet.raise_if_lost,
         )
         imports = [job.module, *job.imports]
         for node in by_node:
             agent = self._fleet.agents[node]
             invitation = agent.board.invite(_keeper_of(node), hears=FROM_KEEPERS)
-            agent.line.send(Serve(invitation=invitation, imports=imports))
+            self._say(node, agent.line, Serve(invitation=invitation, imports=imports))
         for node, seats in by_node.items():
             self._tell(f"{self._fleet.labels[node]} imports torch")
             self._threads[node] = self._threads_on(job, node, seats)
@@ -106,7 +110,7 @@ class AgentsCrew(Crew):
             self._fleet.raise_if_lost,
         )
         for piece in (word for each in luggage for word in each.words()):
-            line.send(piece)
+            self._say(node, line, piece)
         word = Keep(
             orders=orders,
             seats=[*seats],
@@ -116,9 +120,17 @@ class AgentsCrew(Crew):
             interface=self._interface,
             ports={seat.name: self._ports[seat.name] for seat in seats if seat.name in self._ports},
         )
-        line.send(word)
+        self._say(node, line, word)
         names = [seat.name for seat in seats]
         return KeptNode(line, names, f"{self._fleet.labels[node]} is gone, or was cut off")
+
+    def _say(self, node: str, line: Line, word: Word) -> None:
+        """Say something on a line to a node; raises `NodeMissing` if nobody hears it there."""
+        try:
+            line.send(word)
+        except LineClosed as error:
+            self._fleet.raise_if_lost()  # which may know more, or that it was another's doing
+            raise NodeMissing(self._fleet.labels[node], f"its line has ended: {error}") from error
 
     def _failure_of(self, seat: Seat) -> str | None:
         """Why a seat will not call any more, if so. Who else has left is told of later."""
@@ -143,6 +155,10 @@ class AgentsCrew(Crew):
     @property
     def cores(self) -> Mapping[str, float]:
         return self._fleet.cores
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        return self._fleet.labels
 
     @property
     def threads(self) -> Mapping[str, int]:

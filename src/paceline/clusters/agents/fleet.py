@@ -15,7 +15,7 @@ from paceline.comm.keeper_words import FROM_AGENTS, Arrived
 from paceline.comm.line import LineClosed
 from paceline.comm.switchboard import Switchboard
 from paceline.comm.tcp_line import TcpLine
-from paceline.comm.words import NOTHING
+from paceline.comm.words import NOTHING, Vocabulary
 from paceline.errors import NodeMissing
 from paceline.system.waiting import Deadline, time_left
 
@@ -35,6 +35,10 @@ class Launch(ABC):
     @abstractmethod
     def end(self) -> None:
         """Have it end, and return when it has, within seconds. Idempotent."""
+
+    def end_lost(self) -> None:
+        """Have it end at once, since its node is lost. Idempotent."""
+        self.end()
 
 
 class Launcher(ABC):
@@ -67,9 +71,9 @@ class Launcher(ABC):
         del node
         return None
 
-    def open_board(self, address: str) -> Switchboard:
+    def open_board(self, address: str, expected: Mapping[str, bytes]) -> Switchboard:
         """Listen at an address of this machine for agents, and for all others of their nodes."""
-        return Switchboard(NOTHING, address)
+        return Switchboard(NOTHING, address, guests=as_guests(expected))
 
     def who(self, node: str) -> str:
         """Give what the agent of a node is called in its invitation."""
@@ -80,9 +84,21 @@ class Launcher(ABC):
         del node
         return None
 
+    def expected(self) -> Mapping[str, bytes]:
+        """Give who may call by itself before a run needs it, and what each is to show.
+
+        Those are kept waiting until a run does, and are not started.
+        """
+        return {}
+
     def identity(self, node: str) -> Hashable:
         """Say what an agent must have been started with to serve as this one."""
         return (type(self), self.label(node))
+
+
+def as_guests(expected: Mapping[str, bytes]) -> dict[str, tuple[bytes, Vocabulary]]:
+    """Say of agents what a switchboard has to know of them."""
+    return {who: (token, FROM_AGENTS) for who, token in expected.items()}
 
 
 @final
@@ -113,7 +129,10 @@ class Fleet:
         self._names: dict[str, str] = {}
         self._identities: dict[str, Hashable] = {}
         self._boards: dict[str, Switchboard] = {}
+        self._expected: set[str] = set()
+        """Who was invited when a board was opened, and has not been needed yet."""
         self._launches: dict[str, Launch] = {}
+        self._lost: set[str] = set()
 
     def fits(self, nodes: Sequence[str], launcher: Launcher) -> bool:
         """Whether those of these nodes that it has are the same machines, reached the same way."""
@@ -140,11 +159,9 @@ class Fleet:
         self._names |= {node: launcher.who(node) for node in missing}
         boards = {node: self._board_at(launcher, launcher.own_address(node)) for node in missing}
         for node, board in boards.items():
-            invitation = board.invite(
-                self._names[node], hears=FROM_AGENTS, token=launcher.token(node)
-            )
-            self._launches[node] = launcher.start(node, invitation)
-        self._gather(boards, patience_s, tell)
+            if self._names[node] not in self._expected:
+                self._launches[node] = launcher.start(node, self._invited(node, board, launcher))
+        self._gather(boards, launcher, patience_s, tell)
         self._check_versions()
         for node in missing:
             own, most = self.agents[node].arrived.cores, launcher.most_cores(node)
@@ -152,24 +169,52 @@ class Fleet:
 
     def _board_at(self, launcher: Launcher, address: str) -> Switchboard:
         if address not in self._boards:
-            self._boards[address] = launcher.open_board(address)
+            expected = launcher.expected()
+            self._boards[address] = launcher.open_board(address, expected)
+            self._expected.update(expected)
         return self._boards[address]
 
+    def _invited(self, node: str, board: Switchboard, launcher: Launcher) -> Invitation:
+        return board.invite(self._names[node], hears=FROM_AGENTS, token=launcher.token(node))
+
     def _gather(
-        self, boards: Mapping[str, Switchboard], patience_s: float, tell: Callable[[str], None]
+        self,
+        boards: Mapping[str, Switchboard],
+        launcher: Launcher,
+        patience_s: float,
+        tell: Callable[[str], None],
     ) -> None:
         """Wait for all at once: the first that cannot come is the error, whoever is asked first."""
         deadline = Deadline(patience_s)
         for node, board in boards.items():
-            line = awaited(
-                board,
-                self._names[node],
-                self.labels[node],
-                deadline.left_s,
-                self.raise_if_lost,
-                tell=lambda: tell(f"waiting for {self._missing()}"),
-            )
-            self.agents[node] = self._introduced(node, line, board)
+            agent = self._called(node, board, deadline, tell)
+            if agent is None and self._names[node] in self._expected:
+                self._invited(node, board, launcher)  # it came early, and has left again
+                agent = self._called(node, board, deadline, tell)
+            self._expected.discard(self._names[node])
+            if agent is None:
+                reason = "its agent called, and said nothing of its node"
+                raise NodeMissing(self.labels[node], reason)
+            self.agents[node] = agent
+
+    def _called(
+        self, node: str, board: Switchboard, deadline: Deadline, tell: Callable[[str], None]
+    ) -> Agent | None:
+        """Wait for an agent to call, and hear what its node is like; None: it did not say so."""
+        line = awaited(
+            board,
+            self._names[node],
+            self.labels[node],
+            deadline.left_s,
+            self.raise_if_lost,
+            tell=lambda: tell(f"waiting for {self._missing()}"),
+        )
+        with contextlib.suppress(LineClosed):
+            word = line.receive(_WORD_S)
+            if isinstance(word, Arrived) and not _is_cut_off(line):
+                return Agent(line, word, board)
+        line.close()
+        return None
 
     def raise_if_lost(self) -> None:
         """Raise `NodeMissing` of a node whose agent has ended, whoever is waited for."""
@@ -179,14 +224,6 @@ class Fleet:
     def _missing(self) -> str:
         labels = [label for node, label in self.labels.items() if node not in self.agents]
         return ", ".join(labels[:_MOST_NAMED]) + (", ..." if labels[_MOST_NAMED:] else "")
-
-    def _introduced(self, node: str, line: TcpLine, board: Switchboard) -> Agent:
-        with contextlib.suppress(LineClosed):
-            word = line.receive(_WORD_S)
-            if isinstance(word, Arrived):
-                return Agent(line, word, board)
-        line.close()
-        raise NodeMissing(self.labels[node], "its agent called, and said nothing of its node")
 
     def _check_versions(self) -> None:
         for node, agent in self.agents.items():
@@ -198,7 +235,9 @@ class Fleet:
         found = {node: each.failure() for node, each in self._launches.items()}
         ended = {node: why for node, why in found.items() if why is not None}
         cut_off = [node for node, each in self.agents.items() if _is_cut_off(each.line)]
-        return dict.fromkeys(cut_off, "its agent is gone, or was cut off") | ended
+        lost = dict.fromkeys(cut_off, "its agent is gone, or was cut off") | ended
+        self._lost.update(lost)
+        return lost
 
     @property
     def listeners(self) -> list[str]:
@@ -216,6 +255,8 @@ class Fleet:
             agent.line.close()
         for board in self._boards.values():
             board.close()
+        for node in self._lost & self._launches.keys():
+            self._launches[node].end_lost()
         for launch in self._launches.values():
             launch.end()
         while self._undoing:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import secrets
 from collections.abc import Callable, Sequence
 from typing import Final, final
@@ -18,12 +19,14 @@ from paceline.comm.keeper_words import (
 )
 from paceline.comm.line import Line, LineClosed
 from paceline.comm.words import Word
+from paceline.system.waiting import time_left
 
 _TOKEN_BYTES: Final = 32
 # Longer than agents try, so that they say why it failed.
 _PATIENCE_S: Final = 15.0
 
 Pair = tuple[str, str]
+Answer = Expecting | Probed | Unprobed
 
 
 @final
@@ -36,10 +39,18 @@ class Pairs:
         self._known: dict[tuple[str, str, str | None], PairReport] = {}
 
     def measured(
-        self, nodes: Sequence[str], interface: str | None, line_to: Callable[[str], Line]
+        self,
+        nodes: Sequence[str],
+        interface: str | None,
+        line_to: Callable[[str], Line],
+        raise_if_lost: Callable[[], None] = lambda: None,
     ) -> list[PairReport]:
-        """Give what each node's way to each other carries; those not known are measured now."""
+        """Give what each node's way to each other carries; those not known are measured now.
+
+        `raise_if_lost` is called before each round, so that a node that is gone is not asked on.
+        """
         for pairs in rounds(sorted(nodes)):
+            raise_if_lost()
             fresh = [each for each in pairs if (*each, interface) not in self._known]
             self._measure(fresh, interface, line_to)
         wanted = [(one, other, interface) for one in nodes for other in nodes if one != other]
@@ -51,18 +62,22 @@ class Pairs:
         """Measure pairs that have no node in common, all at once."""
         tokens = {pair: secrets.token_hex(_TOKEN_BYTES) for pair in pairs}
         for pair in pairs:
+            self.problems.pop(pair, None)
             _say(line_to(pair[1]), Expect(token=tokens[pair], interface=interface))
+        calling = []
         for pair in pairs:
-            door = _heard(line_to(pair[1]))
+            door = _heard(line_to(pair[1]), tokens[pair])
             if isinstance(door, Expecting):
                 word = Probe(token=tokens[pair], address=door.address, port=door.port)
                 _say(line_to(pair[0]), word)
+                calling.append(pair)
             else:
                 self.problems[pair] = _reason(door)
-        for pair in [each for each in pairs if each not in self.problems]:
-            self._note(pair, interface, [_heard(line_to(node)) for node in pair])
+        for pair in calling:
+            words = [_heard(line_to(node), tokens[pair]) for node in pair]
+            self._note(pair, interface, words)
 
-    def _note(self, pair: Pair, interface: str | None, words: Sequence[Word | None]) -> None:
+    def _note(self, pair: Pair, interface: str | None, words: Sequence[Answer | None]) -> None:
         """Keep what both ends found out; of the round trip, what the one that called did."""
         calls, called = words
         if not (isinstance(calls, Probed) and isinstance(called, Probed)):
@@ -93,12 +108,15 @@ def _say(line: Line, word: Word) -> None:
         return  # who waits for its answer notices
 
 
-def _heard(line: Line) -> Word | None:
-    try:
-        return line.receive(_PATIENCE_S)
-    except LineClosed:
-        return None
+def _heard(line: Line, token: str) -> Answer | None:
+    """Wait for what is said of one pair; what was meant for an earlier one comes too late."""
+    with contextlib.suppress(LineClosed):
+        for left_s in time_left(_PATIENCE_S):
+            word = line.receive(left_s)
+            if isinstance(word, Answer) and word.token == token:
+                return word
+    return None
 
 
-def _reason(word: Word | None) -> str:
+def _reason(word: Answer | None) -> str:
     return word.reason if isinstance(word, Unprobed) else "no answer"

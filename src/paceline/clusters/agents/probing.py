@@ -45,10 +45,11 @@ def expect(word: Expect, leading: str, say: Callable[[Word], None]) -> Word:
         address = leading if chosen is None else chosen.address
         family = socket.AF_INET6 if ":" in address else socket.AF_INET
         with socket.create_server((address, 0), family=family) as door:
-            say(Expecting(address=address, port=door.getsockname()[1]))
-            return _answer(door, bytes.fromhex(word.token), Deadline(_PATIENCE_S))
+            at = Expecting(token=word.token, address=address, port=door.getsockname()[1])
+            say(at)
+            return _answer(door, word.token, Deadline(_PATIENCE_S))
     except OSError as error:
-        return Unprobed(str(error))
+        return Unprobed(token=word.token, reason=str(error))
 
 
 def probe(word: Probe) -> Word:
@@ -60,19 +61,20 @@ def probe(word: Probe) -> Word:
             _pour(end, _PATIENCE_S)  # until the other has seen enough
         with _called(word, token) as end:
             received = _rate(end, trip_s)
-        return Probed(received=received, round_trip_s=trip_s)
+        return Probed(token=word.token, received=received, round_trip_s=trip_s)
     except OSError as error:
-        return Unprobed(str(error))
+        return Unprobed(token=word.token, reason=str(error))
 
 
-def _answer(door: socket.socket, token: bytes, deadline: Deadline) -> Word:
+def _answer(door: socket.socket, token: str, deadline: Deadline) -> Word:
     """Be called twice: receive first, then send."""
-    with _caller(door, token, deadline) as end:
+    known = bytes.fromhex(token)
+    with _caller(door, known, deadline) as end:
         trip_s = _echo(end)
         received = _rate(end, trip_s)
-    with _caller(door, token, deadline) as end:
+    with _caller(door, known, deadline) as end:
         _pour(end, _PATIENCE_S)
-    return Probed(received=received, round_trip_s=trip_s)
+    return Probed(token=token, received=received, round_trip_s=trip_s)
 
 
 def _caller(door: socket.socket, token: bytes, deadline: Deadline) -> socket.socket:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from paceline.errors import Problem, SpecError
+from paceline.system import linux
 
 VARIABLE: Final = "PACELINE_SECRET"
 FILE_VARIABLE: Final = "PACELINE_SECRET_FILE"
@@ -22,12 +23,14 @@ _HOW: Final = (
 
 
 def take_secret(environ: MutableMapping[str, str], why: str) -> str:
-    """Read the secret of the run, and remove it from the environment.
+    """Read the secret of the run, and remove it, and where it is, from the environment.
 
     Workers inherit the environment, and a user's code runs in them. Raises `SpecError`, which says
     why a secret is needed if there is none.
     """
-    given, name = environ.pop(VARIABLE, None), environ.get(FILE_VARIABLE)
+    if VARIABLE in environ:
+        linux.wipe_variable(VARIABLE)
+    given, name = environ.pop(VARIABLE, None), environ.pop(FILE_VARIABLE, None)
     if given is not None and name is not None:
         raise _refused(FILE_VARIABLE, name, f"{VARIABLE} is given too: give one of them")
     if given is not None:

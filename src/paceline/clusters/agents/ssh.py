@@ -38,6 +38,7 @@ class Ssh(Cluster):
     """Machines that ssh reaches, each with Paceline installed."""
 
     is_elsewhere: ClassVar[bool] = True
+    can_restart: ClassVar[bool] = False
 
     hosts: tuple[str, ...] = ()
     """Where to run, as ssh takes it: `a`, `user@b`, or a name of ~/.ssh/config. Each is a node."""
@@ -181,7 +182,10 @@ class _SshLaunch(Launch):
         self._meaning = meaning
         self._launcher = launcher
         self._failure: str | None = None
-        self._said: IO[str] = tempfile.TemporaryFile("w+")  # noqa: SIM115 - it lives as long as we do
+        # What a host prints when somebody logs in may be in any encoding.
+        self._said: IO[str] = tempfile.TemporaryFile(  # noqa: SIM115 - it lives as long as we do
+            "w+", encoding="utf-8", errors="replace"
+        )
         self._process = subprocess.Popen(
             command,
             stdin=subprocess.PIPE,
@@ -206,6 +210,10 @@ class _SshLaunch(Launch):
                 f"\n{told}" if told else ""
             )
         return self._failure
+
+    def end_lost(self) -> None:
+        self._process.kill()
+        self.end()
 
     def end(self) -> None:
         assert self._process.stdin is not None

@@ -102,7 +102,7 @@ class Ring(Averaging):
 
 @final
 class Ddp(Averaging):
-    """torch's own DistributedDataParallel: Gloo between processors, NCCL between GPUs."""
+    """torch's own DistributedDataParallel, over Gloo: between processors, not between GPUs."""
 
     find_unused: bool = False
     """Whether each step looks which parameters its loss uses, as torch's find_unused_parameters."""

@@ -17,7 +17,7 @@ from typing import Final, final
 
 import torch
 import torch.distributed as dist
-from torch._C._distributed_c10d import Store, TCPStore
+from torch._C._distributed_c10d import Store
 
 from paceline.comm.base import Channel
 from paceline.comm.vigil import Vigil
@@ -77,37 +77,15 @@ def join_group(place: Place) -> Vigil:
     """Make the group of all workers; returns what notices when one of them is gone."""
     others = [name for name in place.roster.workers if name != place.name]
     before = set(_descriptors())
-    is_cuda = place.replica.parameters.is_cuda
     dist.init_process_group(
-        "nccl" if is_cuda else "gloo",
-        store=torch_store(place) if is_cuda else ChannelStore(place.channel, others),
+        "gloo",
+        store=ChannelStore(place.channel, others),
         rank=place.rank,
         world_size=place.num_workers,
         timeout=_CONNECT,
     )
     dist.distributed_c10d._set_pg_timeout(_EXCHANGE)  # noqa: SLF001 - there is no public way
     return Vigil(place.channel, _hanging_up(before))
-
-
-def torch_store(place: Place) -> Store:
-    """Make torch's own store, which NCCL needs, at this node's address and at no other."""
-    if place.rank:
-        host, _, port = bytes(place.channel.receive().memory).decode().rpartition(" ")
-        return TCPStore(host, int(port), is_master=False)
-    family = socket.AF_INET6 if ":" in place.address else socket.AF_INET
-    listener = socket.create_server((place.address, 0), family=family)
-    port = listener.getsockname()[1]
-    store = TCPStore(
-        place.address,
-        port,
-        is_master=True,
-        wait_for_workers=False,
-        master_listen_fd=listener.detach(),
-    )
-    where = torch.tensor(list(f"{place.address} {port}".encode()), dtype=torch.uint8)
-    for name in place.roster.workers[1:]:
-        place.channel.send(name, where)
-    return store
 
 
 def _hanging_up(before: set[int]) -> Callable[[], None]:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import os
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Annotated, ClassVar, Final, Literal, final
 
 from annotated_types import Ge, Le
 
-from paceline.clusters.agents.fleet import Launch, Launcher
+from paceline.clusters.agents.fleet import Launch, Launcher, as_guests
 from paceline.clusters.agents.fleets import start_crew
 from paceline.clusters.agents.manual.meeting import (
     PORT,
@@ -36,6 +37,8 @@ Port = Annotated[int, Ge(1), Le(65535)]
 
 # The secret of this process, once it was taken out of the environment.
 _secrets: Final[list[str]] = []
+# All hosts of the command that this process carries out: a run of it may need some of them only.
+_listed: Final[list[str]] = []
 
 
 @final
@@ -43,6 +46,7 @@ class Manual(Cluster):
     """Machines on each of which somebody types `paceline join`."""
 
     is_elsewhere: ClassVar[bool] = True
+    can_restart: ClassVar[bool] = False
 
     hosts: dict[Role, tuple[str, ...]] = field(default_factory=dict)
     """Who sits where: `worker` and `ps`, each a list of `HOST` or `HOST:PORT`. With a port, that
@@ -164,6 +168,15 @@ class Manual(Cluster):
             lines.append(f"{FILE_VARIABLE}=paceline.secret paceline join {at}")
         return "\n".join(lines)
 
+    @contextlib.contextmanager
+    def assembled(self) -> Iterator[bool]:
+        hosts = [] if [*self.problems()] else [*self.by_node().values()]
+        _listed.extend(hosts)
+        try:
+            yield True
+        finally:
+            _listed.clear()
+
     def verify(self) -> None:
         _own_secret()
 
@@ -200,13 +213,27 @@ class _ManualLauncher(Launcher):
         self._cluster = cluster
         self._hosts = cluster.by_node()
 
-    def open_board(self, address: str) -> Switchboard:
+    def open_board(self, address: str, expected: Mapping[str, bytes]) -> Switchboard:
         try:
-            seed = seed_of(_own_secret())
-            return Switchboard(NOTHING, address, self._cluster.port, identity_seed=seed)
+            return Switchboard(
+                NOTHING,
+                address,
+                self._cluster.port,
+                identity_seed=seed_of(_own_secret()),
+                guests=as_guests(expected),
+            )
         except OSError as error:
             at = f"cluster.port = {self._cluster.port}"
             raise RunError(f"{at}: cannot listen at {address}: {error.strerror}") from error
+
+    def expected(self) -> dict[str, bytes]:
+        """All hosts of the list: `paceline join` is typed on each, before all runs."""
+        found = {}
+        for host in dict.fromkeys([*self._hosts.values(), *_listed]):
+            with contextlib.suppress(OSError):  # the run that needs it says so
+                address = numeric(host)
+                found[who_at(address)] = token_of(_own_secret(), address)
+        return found
 
     def who(self, node: str) -> str:
         return who_at(self._address(node))

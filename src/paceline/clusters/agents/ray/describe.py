@@ -31,6 +31,7 @@ class Ray(Cluster):
     """Nodes of a Ray cluster, each with Paceline installed for Ray's Python."""
 
     is_elsewhere: ClassVar[bool] = True
+    can_restart: ClassVar[bool] = False
 
     nodes: Count | None = None
     """Number of nodes; unless given, one per worker, and one per server where servers have their

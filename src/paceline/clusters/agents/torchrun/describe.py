@@ -43,6 +43,7 @@ class Torchrun(Cluster):
     """Machines on each of which torchrun starts the same command; so do srun and Kubernetes."""
 
     is_elsewhere: ClassVar[bool] = True
+    can_restart: ClassVar[bool] = False
 
     nodes: Count = field(default_factory=_nodes_here)
     """How many machines; as torchrun says, unless given."""

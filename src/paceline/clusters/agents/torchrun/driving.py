@@ -82,9 +82,10 @@ class Assembly:
         self._num_said[rank] = index + 1
 
     def failure(self, rank: int) -> str | None:
-        """Give why a node cannot go on, if it has said so."""
-        key = words.failure_key(rank, self._hellos[rank].number)
-        data = self._store.look(key)
+        """Give why a node cannot go on, if it has said so; does not wait, though the store may."""
+        keys = {each: words.failure_key(each, said.number) for each, said in self._hellos.items()}
+        key = keys[rank]
+        data = self._store.glance(words.FAILED, [*keys.values()]).get(key)
         if data is None:
             return None
         try:

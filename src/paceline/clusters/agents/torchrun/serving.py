@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import importlib
 import os
-import signal
-import sys
-import traceback
+import subprocess
 from typing import Final, final
 
-from paceline.clusters.agents.agent import serve
 from paceline.clusters.agents.seal import Seal, SecretDiffers
 from paceline.clusters.agents.ssh import address_towards
 from paceline.clusters.agents.torchrun import words
@@ -18,9 +14,8 @@ from paceline.clusters.agents.torchrun.place import Place
 from paceline.clusters.agents.torchrun.store import Store
 from paceline.clusters.agents.torchrun.words import PULSE, Word
 from paceline.comm.invitation import Invitation
-from paceline.comm.line import LineClosed
 from paceline.errors import RunError
-from paceline.system import linux
+from paceline.system.interpreter import own_command
 
 _MOST_TOLD: Final = 4096
 
@@ -28,8 +23,6 @@ _MOST_TOLD: Final = 4096
 def serve_driver(place: Place, seal: Seal, patience_s: float) -> None:
     """Serve all runs that the driver has; raises `RunError`, with its exit code, if they failed."""
     with Store(place, patience_s) as store:
-        with contextlib.suppress(ImportError):  # a seat will say so
-            importlib.import_module("torch")  # once for all runs, while others are waited for
         node = _Node(place, seal, store)
         try:
             node.attend(patience_s)
@@ -44,6 +37,7 @@ class _Node:
         self._hello = words.new_hello(address_towards(place.store_host))
         self._num_heard = 0
         self._driver = place.store_host
+        self._agent = _Agent()
 
     def attend(self, patience_s: float) -> None:
         sealed = words.sealed_hello(self._hello, self._seal, self._place.rank)
@@ -62,6 +56,7 @@ class _Node:
 
     def leave(self) -> None:
         """Take back the hello, by which the driver sees that nothing is left here."""
+        self._agent.end()
         with contextlib.suppress(RunError):
             self._store.drop(words.hello_key(self._place.rank))
 
@@ -83,47 +78,45 @@ class _Node:
             ) from None
 
     def _serve(self, invitation: Invitation) -> None:
-        why = _serve_apart(invitation)
+        why = self._agent.serve(invitation)
         if why is None:
+            self._agent.end()
+            self._agent = _Agent()
             return
         key = words.failure_key(self._place.rank, self._hello.number)
         said = Word(kind="end", host=self._hello.host, code=1, reason=why)
         self._store.put(key, words.sealed_word(said, self._seal, self._place.rank, key))
+        self._store.put(words.FAILED, b"1")
         raise RunError(why)
 
 
-def _serve_apart(invitation: Invitation) -> str | None:
-    """Be the agent in a process of its own, to its end; gives why it failed, if it did."""
-    told = os.memfd_create("why")
-    try:
-        pid = os.fork()
-        if not pid:
-            _be_agent(invitation, told)
-        try:
-            _, status = os.waitpid(pid, 0)
-        except BaseException:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            raise
-        why = os.pread(told, _MOST_TOLD, 0).decode(errors="replace")
-        code = os.waitstatus_to_exitcode(status)
+@final
+class _Agent:
+    """The agent, as a program of its own: it finds no secret in its memory, nor do its seats.
+
+    It imports torch while the driver has nothing for it yet.
+    """
+
+    def __init__(self) -> None:
+        self._told = os.memfd_create("why")
+        command = own_command("paceline.clusters.agents.torchrun.agent_process", str(self._told))
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=(self._told,))
+
+    def serve(self, invitation: Invitation) -> str | None:
+        """Have it serve a driver, to its end; gives why it failed, if it did."""
+        assert self._process.stdin is not None
+        with contextlib.suppress(BrokenPipeError):  # it has ended, and says why
+            self._process.stdin.write(f"{invitation.written()}\n".encode())
+            self._process.stdin.close()
+        code = self._process.wait()
+        why = os.pread(self._told, _MOST_TOLD, 0).decode(errors="replace")
         return (why or f"its agent ended with exit code {code}") if code else None
-    finally:
-        os.close(told)
 
-
-def _be_agent(invitation: Invitation, told: int) -> None:
-    code = 1
-    try:
-        linux.die_with_parent()
-        for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            signal.signal(each, signal.SIG_DFL)
-        serve(invitation)
-        code = 0
-    except LineClosed as error:
-        os.write(told, str(error).encode()[:_MOST_TOLD])
-    except BaseException:  # noqa: BLE001 - or it would go on as a second node
-        traceback.print_exc()
-    finally:
-        sys.stderr.flush()
-        os._exit(code)
+    def end(self) -> None:
+        """Have it end at once, if it is still there."""
+        self._process.kill()
+        self._process.wait()
+        assert self._process.stdin is not None
+        with contextlib.suppress(OSError):
+            self._process.stdin.close()
+        os.close(self._told)

@@ -6,17 +6,24 @@ import base64
 import contextlib
 import dataclasses
 import json
+import math
+import os
 import select
 import subprocess
-from collections.abc import Mapping
+import time
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self, final
 
 from paceline.clusters.agents.torchrun.place import Place
 from paceline.errors import RunError
 from paceline.system.interpreter import own_command
 
-# How much longer than asked for an answer may take: torch is imported for the first one.
+# How long nothing at all may come: torch is imported before the first word.
 _GRACE_S: Final = 60.0
+# How long the store may not answer the process that speaks with it: it takes milliseconds.
+_MOST_SILENT_S: Final = 5.0
+# How often it is glanced at what may have come.
+_GLANCE_S: Final = 1.0
 _LEAVING_S: Final = 5.0
 
 
@@ -32,6 +39,10 @@ class Store:
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
         self._patience_s = patience_s
         self._is_connected = False
+        self._rest = b""
+        self._glanced_s = -math.inf
+        self._is_glancing = False
+        self._found: dict[str, bytes] = {}
 
     def put(self, key: str, value: bytes) -> None:
         self._ask("put", key, value=base64.b64encode(value).decode())
@@ -43,6 +54,25 @@ class Store:
     def beat(self, key: str) -> None:
         """Count a key up from now on, for as long as this process is there."""
         self._ask("pulse", key)
+
+    def glance(self, sign: str, keys: Sequence[str]) -> Mapping[str, bytes]:
+        """Give which of these keys were there when it was last looked, at most a second ago.
+
+        Does not wait, however long the store does. `sign` is a key that is there when any is.
+        To be called when something was put, or waited for, before.
+        """
+        assert self._is_connected
+        while self._is_glancing and (answer := self._answer(0.0)) is not None:
+            if "waiting_s" not in answer:
+                self._note(answer)
+        if not self._is_glancing and time.monotonic() - self._glanced_s >= _GLANCE_S:
+            self._glanced_s, self._is_glancing = time.monotonic(), True
+            self._say({"verb": "which", "key": sign, "keys": [*keys]})
+        return self._found
+
+    def _note(self, answer: Mapping[str, Any]) -> None:
+        self._is_glancing = False
+        self._found = {key: base64.b64decode(value) for key, value in answer["found"].items()}
 
     def look(self, key: str) -> bytes | None:
         """Give what is there now."""
@@ -80,24 +110,44 @@ class Store:
 
     def _ask(self, verb: str, key: str, **more: Any) -> Mapping[str, Any]:
         if not self._is_connected:
-            self._hear(self._patience_s)
+            self._hear()
             self._is_connected = True
+        if self._is_glancing:
+            self._note(self._hear())
+        self._say({"verb": verb, "key": key, **more})
+        return self._hear()
+
+    def _say(self, word: Mapping[str, Any]) -> None:
         assert self._process.stdin is not None
         with contextlib.suppress(BrokenPipeError):  # it has ended, and has said why
-            self._process.stdin.write(
-                json.dumps({"verb": verb, "key": key, **more}).encode() + b"\n"
-            )
+            self._process.stdin.write(json.dumps(word).encode() + b"\n")
             self._process.stdin.flush()
-        return self._hear(more.get("timeout_s", 0.0))
 
-    def _hear(self, timeout_s: float | None) -> Mapping[str, Any]:
-        """Read an answer; one that is waited for without end comes when the pulse stops."""
+    def _hear(self) -> Mapping[str, Any]:
+        """Wait for an answer, for as long as the store itself answers whoever waits there."""
+        while True:
+            answer = self._answer(_GRACE_S)
+            if answer is None:
+                raise RunError(f"{self._label}: no answer")
+            if "waiting_s" not in answer:
+                return answer
+            if answer["waiting_s"] > _MOST_SILENT_S:
+                silent = f"it has not answered for {answer['waiting_s']:.0f} s"
+                raise RunError(f"{self._label}: {silent}: its host is gone, or cut off")
+
+    def _answer(self, timeout_s: float) -> dict[str, Any] | None:
+        """Read a line, if one comes in time."""
         stdout = self._process.stdout
         assert stdout is not None
-        limit_s = None if timeout_s is None else timeout_s + _GRACE_S
-        is_there = bool(select.select([stdout], [], [], limit_s)[0])
-        line = stdout.readline() if is_there else b""
-        answer: dict[str, Any] = json.loads(line) if line else {"error": "no answer"}
+        while b"\n" not in self._rest:
+            if not select.select([stdout], [], [], timeout_s)[0]:
+                return None
+            data = os.read(stdout.fileno(), 1 << 16)
+            if not data:
+                raise RunError(f"{self._label}: the process that speaks with it has ended")
+            self._rest += data
+        line, _, self._rest = self._rest.partition(b"\n")
+        answer: dict[str, Any] = json.loads(line)
         if "error" in answer:
             raise RunError(f"{self._label}: {answer['error']}")
         return answer

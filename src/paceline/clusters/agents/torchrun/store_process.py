@@ -1,6 +1,7 @@
 """The process that speaks with torchrun's store: torch starts threads for it, and agents fork.
 
-Reads one request in JSON per line, and answers each with one line. It knows no secret.
+Reads one request in JSON per line, and answers each with one line; before that, once per second,
+with one that says how long the store has not answered. It knows no secret.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import json
 import select
 import sys
+import threading
 import time
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, final
@@ -22,6 +24,36 @@ _LOOK_S: Final = 0.05
 # How often the driver shows that it is there, and how long it may not before it is gone.
 _BEAT_S: Final = 1.0
 _GONE_S: Final = 10.0
+_TELL_S: Final = 1.0
+_saying: Final = threading.RLock()
+
+
+@final
+class Waits:
+    """Says once per second how long the store has not answered, while somebody waits for it.
+
+    In a thread that never touches the store: a call to one whose host is gone may never return.
+    """
+
+    def __init__(self) -> None:
+        self._since_s: float | None = None
+        threading.Thread(target=self._tell, name="waits", daemon=True).start()
+
+    def renew(self) -> None:
+        """The store is asked for something, or has answered, though that is not the end of it."""
+        self._since_s = time.monotonic()
+
+    def end(self) -> None:
+        """The store is not waited for any more; nothing is said from now on."""
+        with _saying:
+            self._since_s = None
+
+    def _tell(self) -> None:
+        while True:
+            time.sleep(_TELL_S)
+            with _saying:
+                if self._since_s is not None:
+                    _say({"waiting_s": time.monotonic() - self._since_s})
 
 
 @final
@@ -30,6 +62,7 @@ class _Session:
         self._store = store
         self._pulse: str | None = None
         self._beaten_s = 0.0
+        self.waits = Waits()
 
     def beat(self) -> None:
         """Show that the driver is still there, where it is the driver that this process serves."""
@@ -48,13 +81,20 @@ class _Session:
             self.beat()
         elif verb == "wait":
             return self._wait(key, asked["timeout_s"], asked["pulse"])
+        elif verb == "which":
+            return {"found": self._which(asked["keys"]) if self._store.check([key]) else {}}
         return {}
+
+    def _which(self, keys: list[str]) -> dict[str, str]:
+        there = [key for key in keys if self._store.check([key])]
+        return {key: self._store.get(key).decode(errors="replace") for key in there}
 
     def _wait(self, key: str, timeout_s: float | None, pulse: str | None) -> dict[str, Any]:
         """Wait for a key; without a time to wait, for as long as the driver's pulse is felt."""
         began_s = felt_s = time.monotonic()
         felt: bytes | None = None
         while not self._store.check([key]):
+            self.waits.renew()
             self.beat()
             now_s = time.monotonic()
             if timeout_s is not None and now_s - began_s >= timeout_s:
@@ -101,12 +141,18 @@ def _serve(session: _Session) -> None:
             line = sys.stdin.readline()
             if not line:
                 return
-            _say(session.answer(json.loads(line)))
+            session.waits.renew()
+            answer = session.answer(json.loads(line))
+            session.waits.end()
+            _say(answer)
+        session.waits.renew()
         session.beat()
+        session.waits.end()
 
 
 def _say(answer: dict[str, Any]) -> None:
-    print(json.dumps(answer), flush=True)  # noqa: T201 - whoever started it reads this
+    with _saying:
+        print(json.dumps(answer), flush=True)  # noqa: T201 - whoever started it reads this
 
 
 if __name__ == "__main__":

@@ -16,6 +16,9 @@ _MOST_SHOWN: Final = 255
 PULSE: Final = "paceline/pulse"
 """The key that the driver counts up, for as long as it is there."""
 
+FAILED: Final = "paceline/failed"
+"""The key that is there when some node has said why it cannot go on."""
+
 
 @final
 @dataclass(frozen=True, kw_only=True)

@@ -1,0 +1,94 @@
+"""A fleet and its keepers without a process: what is known of a node that is lost."""
+
+from pathlib import Path
+
+import pytest
+
+from paceline.clusters.agents.crew import AgentsCrew
+from paceline.clusters.agents.fleet import Agent, Fleet, Launch
+from paceline.clusters.base import Departure, Job
+from paceline.clusters.kept import KeptNode
+from paceline.comm.keeper_words import Arrived
+from paceline.comm.line import LineClosed
+from paceline.comm.roster import Seat
+from paceline.comm.switchboard import Switchboard
+from paceline.comm.words import NOTHING
+from paceline.errors import NodeMissing
+from tests.engine.fakes import FakeLine
+
+
+class Recorded(Launch):
+    """A start that the test ends."""
+
+    def __init__(self) -> None:
+        self.why: str | None = None
+        self.ended: list[str] = []
+
+    def failure(self) -> str | None:
+        return self.why
+
+    def end(self) -> None:
+        self.ended.append("in its own time")
+
+    def end_lost(self) -> None:
+        self.ended.append("at once")
+
+
+@pytest.fixture
+def line():
+    made = FakeLine()
+    yield made
+    made.close()
+
+
+def test_seats_that_are_given_up_with_their_node_are_not_waited_for(line):
+    kept = KeptNode(line, ["worker0", "monitor0"], "it is gone")
+    assert kept.give_up("no power") == [
+        Departure("monitor0", "no power", is_final=True),
+        Departure("worker0", "no power", is_final=True),
+    ]
+    assert kept.give_up("no power") == []
+
+
+def test_the_start_of_a_lost_node_is_ended_at_once_and_first():
+    fleet, starts = Fleet(), {"node0": Recorded(), "node1": Recorded()}
+    fleet._launches.update(starts)
+    assert not fleet.lost()
+    starts["node1"].why = "ssh has ended"
+    assert fleet.lost() == {"node1": "ssh has ended"}
+    fleet.close()
+    assert starts["node0"].ended == ["in its own time"]
+    assert starts["node1"].ended[0] == "at once"
+
+
+@pytest.mark.parametrize(
+    ("known", "told"),
+    [
+        ("ssh has lost it", r"node0 \(b\): ssh has lost it"),
+        (None, r"node0 \(b\): its line has ended: reset"),
+    ],
+)
+def test_a_node_that_is_lost_before_its_seats_are_started_is_named(known, told):
+    start = Recorded()
+
+    def hears_nothing(_word) -> None:
+        start.why = known
+        raise LineClosed("reset")
+
+    fleet, line, board = Fleet(), FakeLine(hears_nothing), Switchboard(NOTHING)
+    arrived = Arrived(pid=1, host="b", address="127.0.0.1", cores=1.0, versions={})
+    fleet.labels["node0"], fleet._launches["node0"] = "node0 (b)", start
+    fleet.agents["node0"] = Agent(line, arrived, board)
+    job = Job(
+        run_dir=Path(),
+        run_key=bytes(16),
+        entry="nothing:main",
+        seats=[Seat("worker", 0, "node0")],
+        threads=1,
+    )
+    try:
+        with pytest.raises(NodeMissing, match=told):
+            AgentsCrew(job, fleet, encrypts=True, let_go=fleet.close)
+    finally:
+        board.close()
+        line.close()

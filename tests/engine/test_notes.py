@@ -1,0 +1,23 @@
+"""What the driver adds to an outcome: the machine of a seat that failed."""
+
+import pytest
+
+from paceline.comm.roster import Seat
+from paceline.engine.notes import note_host
+from paceline.outcome.outcome import Outcome
+
+SEATS = [Seat("worker", 0, "node0"), Seat("worker", 1, "node1")]
+
+
+@pytest.mark.parametrize(
+    ("labels", "reason", "told"),
+    [
+        ({"node1": "node1 (b)"}, "worker1: lost", "worker1: lost; it was on node1 (b)"),
+        ({"node1": "node1 (b)"}, "worker1: node1 (b) is lost", "worker1: node1 (b) is lost"),
+        ({}, "worker1: lost", "worker1: lost"),
+    ],
+)
+def test_a_seat_that_failed_is_said_to_be_on_its_machine_once(labels, reason, told):
+    outcome = Outcome(status="failed", reason=reason)
+    note_host(SEATS, labels, "worker1", outcome)
+    assert outcome.reason == told
