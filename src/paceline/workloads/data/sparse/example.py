@@ -34,6 +34,8 @@ _MOST_ENTRIES = 8
 # Bytes of a number below 2^35.
 _MOST_VARINT = 5
 _PADDING = bytes(16)
+# Of lists of integers, so many bytes are read at a time: what is made of them stays in the cache.
+_AT_ONCE_BYTES = 1 << 17
 _SEVEN_BITS = np.uint64(0x7F)
 # By a number's length: its own bytes of a word.
 _BYTES = np.array([(1 << 8 * size) - 1 for size in range(8)], np.uint64)
@@ -243,6 +245,17 @@ def _labels(content: Array, lists: _Lists) -> tuple[Array, Array]:
 
 def _varints(content: bytes, begins: Array, lengths: Array) -> tuple[Array, Array, Array]:
     """All numbers of packed lists, how many each list has, and whether all of them are small."""
+    num_lists = len(begins)
+    step = max(1, num_lists * _AT_ONCE_BYTES // max(1, int(lengths.sum())))
+    parts = [slice(first, first + step) for first in range(0, max(1, num_lists), step)]
+    found = [_neighbouring_varints(content, begins[part], lengths[part]) for part in parts]
+    numbers, counts, is_small = (np.concatenate(each) for each in zip(*found, strict=True))
+    return numbers, counts, is_small
+
+
+def _neighbouring_varints(
+    content: bytes, begins: Array, lengths: Array
+) -> tuple[Array, Array, Array]:
     spans = zip(begins.tolist(), (begins + lengths).tolist(), strict=True)
     own = np.frombuffer(b"".join([*[content[a:b] for a, b in spans], _PADDING]), np.uint8)
     stops = np.cumsum(lengths)
