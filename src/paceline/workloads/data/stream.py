@@ -201,7 +201,9 @@ class Stream(Data, ABC, Generic[Raw]):
         if self._kept is None:
             return self._read_batches(numbers, order)
         num_first = max(0, order.steps_per_epoch - order.start)
-        return chain(self._read_batches(islice(numbers, num_first), order), map(self._kept, numbers))
+        return chain(
+            self._read_batches(islice(numbers, num_first), order), map(self._kept, numbers)
+        )
 
     def _read_batches(self, numbers: Iterable[Tensor], order: Order) -> Iterator[Batch]:
         groups = grouped(numbers, self.least_rows)

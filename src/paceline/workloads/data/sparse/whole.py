@@ -57,9 +57,11 @@ def gathered(blocks: Mapping[int, ParsedBlock], indexes: Array, within: Array) -
         if block.bad:
             is_bad = found < 0
             bad.update((int(row), block.bad[int(within[row])]) for row in rows[is_bad])
-            rows, found = rows[~is_bad], found[~is_bad]
+            places.append(rows[~is_bad])
+            found = found[~is_bad]
+        else:
+            places.append(rows)
         parts.append(block.examples.take(found))
-        places.append(rows)
     to = np.concatenate(places)
     is_good = np.zeros(len(indexes), np.int64)
     is_good[to] = 1
