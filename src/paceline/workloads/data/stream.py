@@ -151,8 +151,10 @@ class Stream(Data, ABC, Generic[Raw]):
         return self.decode(*self._undecoded(rows))
 
     def taker(self, order: Order) -> Callable[[Sequence[Tensor]], Iterable[Batch]]:
-        """What makes several batches of row numbers; a format that knows a quicker way for the
-        workers of this order overrides this."""
+        """What makes several batches of row numbers.
+
+        A format that knows a quicker way for the workers of this order overrides this.
+        """
         del order
         return self._take_several
 
