@@ -1,5 +1,6 @@
 """An all-reduce is formed again: somebody leaves, somebody comes back."""
 
+import threading
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -277,3 +278,29 @@ def test_a_run_that_cannot_go_on_still_ends_a_wait(make):
     group.run.drivers["worker0"].send(Abort("worker1 failed"))
     with pytest.raises(Aborted, match="worker1 failed"):
         reduced("worker0", group.formed["worker0"])
+
+
+@pytest.mark.timeout(60)
+def test_who_waits_for_others_does_something_meanwhile_on_its_own_thread(make):
+    group = make(dict.fromkeys(NAMES[:2], "node0"), shared=True)
+    group.form()
+    group.hashes()
+    called: list[int] = []
+    has_waited = threading.Event()
+
+    def meanwhile() -> None:
+        called.append(threading.get_ident())
+        has_waited.set()
+
+    def reduce(name: str) -> int:
+        if name == "worker0":
+            group.formed[name].meanwhile = meanwhile
+        else:
+            assert has_waited.wait(30)
+        values = torch.full((5,), 1.0 + NAMES.index(name))
+        group.formed[name].reduce(values)
+        assert values.tolist() == [3.0] * 5
+        return threading.get_ident()
+
+    first, _ = group.each(reduce)
+    assert called == [first]

@@ -101,9 +101,10 @@ class RingMember(Member):
         return values
 
     def begin(self, *, last: bool) -> None:
-        del last
         if self._place.survives:
             self.regroup()  # who hardly waits hears of nobody that comes
+        if not self.overlaps:  # else a thread of its own may be the one that reduces
+            self._all_reduce.meanwhile = None if last else self.meanwhile
         self._timing.begin()
 
     def ready(self, parameter: nn.Parameter) -> None:

@@ -54,6 +54,7 @@ class PsMember(Member):
         self.global_steps: int = 0
         # Where an update may be complete without us, it may also have to be without others.
         self._takes_leave = rules.averaged is not None and rules.averaged < place.num_workers
+        self._waits_for_all = rules.averaged is not None and not self._takes_leave
         self.is_looked_at = place.rank == 0
         self._checks = place.learns
         self._refusals = place.refusals
@@ -118,6 +119,8 @@ class PsMember(Member):
         flaw, left_out = self._end_early() if self.overlaps else self._flaw(touched)
         if flaw is not None and (self._refuses_whole or len(left_out) == len(self._chunks)):
             flags |= REFUSED
+        if self._waits_for_all:
+            self._link.meanwhile = self.meanwhile
         answer = self._link.exchange(flags, touched, left_out)
         if not self.awaits or answer.flags & (LAST | WAIT):
             self._link.drain()
