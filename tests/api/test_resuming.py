@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 import paceline
+from paceline.comm.allreduce.choosing import Choice
 from paceline.engine import driver
 from paceline.engine.origin import Origin
 from paceline.errors import SpecError, StoreError
@@ -78,6 +79,28 @@ def test_to_the_bit_what_it_would_have_been(strategy, tmp_path):
         assert rows["count"].sum() == whole.worker_steps
         assert evaluations.drop("time_s").equals(paceline.load(whole).evaluations().drop("time_s"))
         assert result.train_s > checkpoint.manifest.time_s
+
+
+def test_a_run_that_goes_on_does_not_choose_its_all_reduce_again(tmp_path, monkeypatch):
+    def choose(algorithm):
+        choice = Choice(algorithm=algorithm, round_trip_s=0.001, whole_s=0.5)
+        monkeypatch.setattr("paceline.comm.allreduce.forming.choose", lambda *_: choice)
+
+    # Of five workers, halving adds in another order, and so to other bits.
+    spec = spec_of(paceline.Ring(algorithm="auto"), num_workers=5)
+    choose("halving")
+    whole = paceline.run(spec, out=tmp_path)
+    choose("ring")
+    result = went_on(whole, spec, tmp_path, kept(whole)[0])
+    assert model_of(result) == model_of(whole)
+    assert {each.algorithm for each in result.workers} == {"halving"}
+    other = paceline.run(spec, out=tmp_path)
+    assert {each.algorithm for each in other.workers} == {"ring"}
+    assert model_of(other) != model_of(whole)
+    given = paceline.run(spec_of(paceline.Ring(algorithm="halving"), num_workers=5), out=tmp_path)
+    assert model_of(given) == model_of(whole)
+    assert not spec.strategy.repeats
+    assert given.strategy == "ring"
 
 
 @pytest.mark.parametrize(

@@ -20,9 +20,15 @@ class Run:
     """Each with a channel, and the driver's end of its line."""
 
     def __init__(
-        self, names: Iterable[str], *, encrypt: bool = False, nodes: Mapping[str, str] | None = None
+        self,
+        names: Iterable[str],
+        *,
+        encrypt: bool = False,
+        nodes: Mapping[str, str] | None = None,
+        latency_s: float = 0.0,
     ) -> None:
         self.encrypt = encrypt
+        self._latency_s = latency_s
         self._nodes = nodes or {}
         self.roster = Roster(())
         self.drivers, self.lines, self.channels = {}, {}, {}
@@ -55,6 +61,7 @@ class Run:
             line,
             credentials=shown.following(self.roster),
             listener=listener,
+            latency_s=self._latency_s,
         )
         self._opened += [self.channels[name], self.drivers[name], line]
 

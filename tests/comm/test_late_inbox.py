@@ -3,10 +3,12 @@
 from time import monotonic
 
 import pytest
+import torch
 import zmq
 
 from paceline.comm import wire
 from paceline.comm.late_inbox import LateInbox
+from tests.comm.restarts import Run
 
 LATENCY_S = 0.2
 RUN = bytes(16)
@@ -77,3 +79,26 @@ def test_nothing_there_is_said_as_a_socket_says_it(ends):
     late, _ = ends
     with pytest.raises(zmq.Again):
         late.recv(copy=False)
+
+
+def test_who_listens_looks_around_no_more_often_than_without_a_latency(monkeypatch):
+    names = ("worker0", "worker1")
+    run = Run(names, nodes={name: f"node of {name}" for name in names}, latency_s=LATENCY_S)
+    looks = []
+    look = run["worker1"]._look
+    monkeypatch.setattr(run["worker1"], "_look", lambda **how: (looks.append(how), look(**how)))
+    began_s = monotonic()
+    try:
+        for number in range(3):
+            sent_s = monotonic()
+            run["worker0"].send("worker1", torch.full((2,), float(number)))
+            while (message := run["worker1"].listen()) is None:
+                pass
+            assert message.values.tolist() == [number, number]
+            assert monotonic() - sent_s >= LATENCY_S
+        run["worker1"].wake()
+        assert run["worker1"].listen() is None
+        # Twenty times a second are wanted; with a poll per millisecond there were hundreds.
+        assert len(looks) < 10 + 40 * (monotonic() - began_s)
+    finally:
+        run.close()

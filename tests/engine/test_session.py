@@ -1,5 +1,7 @@
 """A loop of one's own drives the same session as the usual one, and is told where it goes wrong."""
 
+import json
+import os
 from pathlib import Path
 
 import pytest
@@ -14,13 +16,14 @@ from paceline.store.stored import StoredRun
 from paceline.strategies.all_reduce.describe import Ddp, Ring
 from paceline.strategies.base import Strategy
 from paceline.strategies.local import Single
-from paceline.strategies.parameter_server.describe import PsSync
+from paceline.strategies.parameter_server.describe import PsAsync, PsSync
 from paceline.testing.strategies import assert_parameters_close
 from paceline.testing.workloads import Moons, _Points
 from paceline.training.optim import Sgd
 from paceline.workloads.base import Workload, loop_of
 from paceline.workloads.libsvm import LogisticLibsvm
 from paceline.workloads.synthetic import Synthetic
+from tests.sharing import run
 
 QUIET = paceline.Record(tensorboard=False, monitor=False)
 ALL = [
@@ -73,6 +76,27 @@ class EndsItself(_Points):
             session.pause()
 
 
+class Peeking(_Points):
+    """Points; the loop notes after each exchange whether the next batch is there already."""
+
+    folder: str
+    early: bool = True
+
+    def data(self, split, dtype):
+        data = super().data(split, dtype)
+        data.gathers_early = self.early
+        return data
+
+    def train(self, session):
+        seen = []
+        while not session.last:
+            session.compute(session.next_batch())
+            session.exchange()
+            seen.append(session._ahead is not None)
+            session.pause()
+        Path(self.folder, f"{os.getpid()}.json").write_text(json.dumps(seen))
+
+
 def spec_of(workload: Workload, strategy: Strategy, workers: int, **fields) -> paceline.RunSpec:
     given = {
         "workload": workload,
@@ -90,6 +114,32 @@ def spec_of(workload: Workload, strategy: Strategy, workers: int, **fields) -> p
 def progress_of(result: paceline.Result) -> list[int]:
     """After how many steps the run was evaluated."""
     return StoredRun(RunDir(Path(result.run)), result).evaluations["progress"].to_list()
+
+
+@pytest.mark.parametrize("strategy", [Ring(), PsSync(), PsAsync(), Ring(bucket_bytes=64)], ids=ids)
+def test_the_next_batch_is_gathered_while_an_exchange_waits(strategy, tmp_path):
+    """Where workers wait for each other, and with one thread; the result stays what it is."""
+    fields = {"cluster": Local(), "worker_steps": 20, "eval_every": 7, "checkpoint_every": 5}
+    results, seen = {}, {}
+    for early in (True, False):
+        folder = tmp_path / str(early)
+        folder.mkdir()
+        spec = spec_of(Peeking(folder=str(folder), early=early), strategy, 3, **fields)
+        results[early] = run(spec, out=tmp_path)
+        seen[early] = [json.loads(each.read_text()) for each in folder.glob("*.json")]
+        assert len(seen[early]) == 3
+    assert not any(map(any, seen[False]))
+    if strategy == PsSync():
+        assert seen[True] == [[True] * 19 + [False]] * 3  # none is gathered for after the last step
+    elif strategy == Ring():
+        assert any(map(any, seen[True]))
+        assert not any(each[-1] for each in seen[True])
+    else:
+        assert not any(map(any, seen[True]))
+    if strategy.repeats:
+        assert_parameters_close(*results.values(), tolerance=0.0)
+    for each in results[True].workers:
+        assert each.load_s is None or each.load_s >= 0
 
 
 class TestALoopOfItsOwn:

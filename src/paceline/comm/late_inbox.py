@@ -8,8 +8,11 @@ and no sign of life.
 
 from __future__ import annotations
 
+import contextlib
 import heapq
 import itertools
+import math
+import os
 import threading
 from collections import deque
 from collections.abc import Callable
@@ -47,6 +50,8 @@ class LateInbox:
         self._numbers = itertools.count()
         self._changed = threading.Condition()
         self._is_closed = False
+        self.bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        """Readable when a message, due or not, has come since `quiet`."""
         self._thread = threading.Thread(target=self._take, name="late-inbox", daemon=True)
         self._thread.start()
 
@@ -62,6 +67,20 @@ class LateInbox:
         """Whether `recv` would give a frame at once."""
         with self._changed:
             return bool(self._parts or (self._held and self._held[0][0] <= monotonic()))
+
+    def due_in_ms(self, most_ms: int) -> int:
+        """In how many milliseconds a message is due that has come already; at most so many."""
+        with self._changed:
+            if self._parts:
+                return 0
+            if not self._held:
+                return most_ms
+            return min(most_ms, max(0, math.ceil(1000 * (self._held[0][0] - monotonic()))))
+
+    def quiet(self) -> None:
+        """Have the bell be silent until the next message comes."""
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self.bell)
 
     def _next_due(self) -> list[zmq.Frame]:
         deadline_s = monotonic() + self._timeout_s
@@ -98,6 +117,7 @@ class LateInbox:
         with self._changed:
             heapq.heappush(self._held, (monotonic() + held_s, next(self._numbers), parts))
             self._changed.notify_all()
+            os.eventfd_write(self.bell, 1)
             while len(self._held) > _MOST_HELD and not self._is_closed:
                 self._changed.wait(self._timeout_s)
 
@@ -107,3 +127,6 @@ class LateInbox:
             self._is_closed = True
             self._changed.notify_all()
         self._thread.join()
+        if self.bell >= 0:
+            os.close(self.bell)
+            self.bell = -1

@@ -95,8 +95,6 @@ class ZmqChannel(Channel):
         """Of each sender, the one whose messages are taken."""
         self._complaints = Complaints(_log)
         self._bell = os.eventfd(0, os.EFD_CLOEXEC)
-        # What becomes due among messages that are held back rings nowhere.
-        self._listen_ms = _LOOK_MS if self._late is None else 1
 
     def _late_inbox(self, roster: Roster, latency_s: float) -> LateInbox:
         mine, nodes = roster.node_of(self.name), {e.name: e.seat.node for e in roster.sittings}
@@ -264,15 +262,19 @@ class ZmqChannel(Channel):
         waits: list[tuple[int | zmq.Socket[bytes], int]] = [(self._bell, zmq.POLLIN)]
         waits += [(self._outbox(to).socket, zmq.POLLOUT) for to in blocked]
         late = self._late
-        if late is None:
-            waits.append((self._connections.inbox, zmq.POLLIN))
+        coming = self._connections.inbox if late is None else late.bell
+        waits.append((coming, zmq.POLLIN))
         while True:
             if monotonic() >= self._next_look_s:
                 self._look(drain=True)
             if late is not None and late.is_due:
                 return self._message(late.recv())
-            ready: list[Any] = [each for each, _ in zmq.zmq_poll(waits, self._listen_ms)]
-            if self._connections.inbox in ready:
+            poll_ms = _LOOK_MS if late is None else late.due_in_ms(_LOOK_MS)
+            ready: list[Any] = [each for each, _ in zmq.zmq_poll(waits, poll_ms)]
+            if late is not None and (coming in ready or late.is_due):
+                late.quiet()
+                continue
+            if coming in ready:
                 with contextlib.suppress(zmq.Again):  # it may have been a stranger who left
                     return self._message(self._connections.inbox.recv(zmq.NOBLOCK, copy=False))
             if self._bell in ready:

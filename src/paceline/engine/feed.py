@@ -21,6 +21,8 @@ class Feed:
         self.order = order
         self.touched_rows: int | None = None
         """How many rows of the table the newest batch needs."""
+        self.gathers_early = data.gathers_early and not looks_ahead
+        """Whether a batch may be taken before the step begins that it is for."""
         self._data = data
         self._rank = rank
         self._looks_ahead = looks_ahead

@@ -65,8 +65,12 @@ class WorkerSession(Session, Stateful):
         self.rest_at: float = NEVER
         """At which progress to rest next: the driver says so."""
         self._batches = feed.batches()
+        # The next batch with its rows, where it was gathered while an exchange was under way.
+        self._ahead: tuple[Batch, Tensor | None, Tensor | None] | None = None
         if rows.profile is not None:
             self._batches = rows.profile.over(self._batches)
+        elif feed.gathers_early:
+            member.meanwhile = self._gather
         self._rows: Tensor | None = None
         self._next_rows: Tensor | None = None
         self._bring = replica.bringer(member.pull)
@@ -100,10 +104,26 @@ class WorkerSession(Session, Stateful):
     def next_batch(self) -> Batch:
         if self._turn != _NEXT_BATCH or self.last:
             raise self._out_of_turn(_NEXT_BATCH)
-        with self._load:
-            batch, self._rows, self._next_rows = next(self._batches)
+        ahead = self._ahead
+        if ahead is None:
+            with self._load:
+                ahead = next(self._batches)
+        self._ahead = None
+        batch, self._rows, self._next_rows = ahead
         self._turn = _COMPUTE
         return batch
+
+    def _gather(self) -> None:
+        """Load the next batch while an exchange waits for others, which costs nobody anything.
+
+        The position in the order of rows is that of the steps done, so a state does not know of it.
+        """
+        if self._ahead is not None or self._wishes_last:
+            return
+        load, exchanging = self._load, self._exchanging
+        with load:
+            self._ahead = next(self._batches)
+        exchanging.total_ns -= load.ended_ns - load.began_ns
 
     def compute(self, batch: Batch, *, more: bool = False) -> float:
         if self._turn != _COMPUTE:

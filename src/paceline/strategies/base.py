@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
 from paceline.arithmetic.exchange import Exchange
@@ -47,6 +47,10 @@ class Member(Stateful, ABC):
 
     waited_ns: int = 0
     """For how long computing only waited for parameters, since `take_waited_ns` was asked."""
+
+    meanwhile: Callable[[], None] | None = None
+    """What `exchange` may call, on its own thread, while it waits for others: set by who drives it,
+    where there is something worth doing. It returns soon, and may be called any number of times."""
 
     global_steps: int | None = 0
     """Updates of the parameters so far, as this worker knows; None where nothing is shared."""

@@ -48,6 +48,10 @@ class Data(Stateful, ABC):
     origin: str = ""
     """Where the rows come from, in words that are stored with the run's result."""
 
+    gathers_early: ClassVar[bool] = False
+    """Whether to take a batch only copies rows: it draws nothing at random and counts nothing. The
+    next one is then gathered while a worker waits for others."""
+
     @abstractmethod
     def __len__(self) -> int: ...
 
@@ -97,6 +101,8 @@ class Data(Stateful, ABC):
 @final
 class Tensors(Data):
     """Whole columns in memory; a batch is the same rows of each."""
+
+    gathers_early: ClassVar[bool] = True
 
     def __init__(self, *columns: Tensor, origin: str = "") -> None:
         _check_columns(columns)

@@ -1,5 +1,6 @@
 """An all-reduce is formed again: somebody leaves, somebody comes back."""
 
+import threading
 import zlib
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -8,6 +9,7 @@ import pytest
 import torch
 
 from paceline.comm.allreduce.base import AllReduce
+from paceline.comm.allreduce.choosing import Algorithm, Choice
 from paceline.comm.allreduce.forming import Forming
 from paceline.comm.allreduce.hierarchical import HierarchicalAllReduce
 from paceline.comm.allreduce.mail import Mail
@@ -30,8 +32,11 @@ SIZES = (1, 7, 50_001, 400_003)  # of one path and the other, with some that can
 class Group:
     """Workers that reduce together, each in a thread."""
 
-    def __init__(self, nodes: dict[str, str], *, shared: bool) -> None:
+    def __init__(
+        self, nodes: dict[str, str], *, shared: bool, algorithm: Algorithm = "ring"
+    ) -> None:
         self.run = Run(nodes, nodes=nodes)
+        self._algorithm: Algorithm = algorithm
         self._holdings = make_holdings(nodes) if shared else None
         self._formings = {name: self._forming(name, shared=shared) for name in nodes}
         self.formed: dict[str, AllReduce] = {}
@@ -43,7 +48,9 @@ class Group:
             neighbours = self.run.roster.neighbours(self.run.roster.node_of(name))
             holdings = {each: self._holdings[each] for each in neighbours}
             host = Host(name, holdings, self.run.lines[name])
-        return Forming(name, open_channel=lambda: self.run[name], host=host)
+        return Forming(
+            name, open_channel=lambda: self.run[name], host=host, algorithm=self._algorithm
+        )
 
     def form(self, room_bytes: int = 0) -> dict[str, AllReduce]:
         """Have all workers of the roster form."""
@@ -106,8 +113,8 @@ LAYOUTS = {
 def make() -> Iterator[Callable[..., Group]]:
     made: list[Group] = []
 
-    def making(nodes: dict[str, str], *, shared: bool) -> Group:
-        made.append(Group(nodes, shared=shared))
+    def making(nodes: dict[str, str], *, shared: bool, **options) -> Group:
+        made.append(Group(nodes, shared=shared, **options))
         return made[-1]
 
     yield making
@@ -142,6 +149,42 @@ def test_it_is_formed_again_without_a_worker_and_with_it(layout, make):
     three.form()
     assert group.hashes() == three.hashes()
     assert len(group.formed) == 3
+
+
+@pytest.mark.timeout(90)
+def test_auto_chooses_once_and_who_comes_later_is_given_the_choice(make, monkeypatch):
+    first = Choice(algorithm="halving", round_trip_s=0.001, whole_s=0.5)
+    chosen = [first, Choice(algorithm="ring", round_trip_s=1.0, whole_s=1.0)]
+    measured: list[str] = []
+
+    def choose(ring: AllReduce, num_bytes: int) -> Choice:
+        measured.append(str(ring.rank))
+        return chosen[len(measured) > len(NAMES)]
+
+    monkeypatch.setattr("paceline.comm.allreduce.forming.choose", choose)
+    nodes = {name: f"node{name}" for name in NAMES}
+    group = make(nodes, shared=False, algorithm="auto")
+    halving = make(nodes, shared=False, algorithm="halving")
+
+    def formed(group: Group) -> list[object]:
+        names = group.run.roster.workers
+        each = group.each(lambda name: group._formings[name].form(group.run.roster), *names)
+        group.formed = dict(zip(names, each, strict=True))
+        return group.hashes()
+
+    assert formed(group) == formed(halving)
+    group.end("worker0")
+    group.start_again("worker0")
+    assert group._formings["worker0"].choice is None
+    assert formed(group) == formed(halving)
+    assert {group._formings[name].choice for name in NAMES} == {first}
+    assert sorted(measured) == ["0", "1", "2"]
+
+    for name in NAMES:  # of a run that is resumed
+        group._formings[name].take(chosen[1])
+    ring = make(nodes, shared=False)
+    assert group.hashes() == formed(ring)
+    assert group.hashes() != halving.hashes()
 
 
 @pytest.mark.timeout(60)
@@ -235,3 +278,29 @@ def test_a_run_that_cannot_go_on_still_ends_a_wait(make):
     group.run.drivers["worker0"].send(Abort("worker1 failed"))
     with pytest.raises(Aborted, match="worker1 failed"):
         reduced("worker0", group.formed["worker0"])
+
+
+@pytest.mark.timeout(60)
+def test_who_waits_for_others_does_something_meanwhile_on_its_own_thread(make):
+    group = make(dict.fromkeys(NAMES[:2], "node0"), shared=True)
+    group.form()
+    group.hashes()
+    called: list[int] = []
+    has_waited = threading.Event()
+
+    def meanwhile() -> None:
+        called.append(threading.get_ident())
+        has_waited.set()
+
+    def reduce(name: str) -> int:
+        if name == "worker0":
+            group.formed[name].meanwhile = meanwhile
+        else:
+            assert has_waited.wait(30)
+        values = torch.full((5,), 1.0 + NAMES.index(name))
+        group.formed[name].reduce(values)
+        assert values.tolist() == [3.0] * 5
+        return threading.get_ident()
+
+    first, _ = group.each(reduce)
+    assert called == [first]

@@ -30,6 +30,9 @@ class AllReduce(ABC):
         self.following: Callable[[], Tensor | None] = _nothing
         """Gives the tensor that is reduced next, if that is certain by then and its values are
         there: an implementation may send some of it ahead."""
+        self.meanwhile: Callable[[], None] | None = None
+        """What an implementation may call while it waits for other ranks, on the caller's thread.
+        Set only by who reduces on one thread."""
 
     @final
     def reduce(self, values: Tensor, *, mean: bool = False) -> None:

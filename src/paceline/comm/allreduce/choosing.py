@@ -2,7 +2,8 @@
 
 A ring is tried with a tensor of one value per rank, which costs its hops, and with one of the size
 that will travel, which costs its bytes too. Halving and doubling has fewer hops, and, unless the
-number of ranks is a power of two, more bytes. Rank 0 decides for all.
+number of ranks is a power of two, more bytes. Rank 0 decides for all, once per run: who comes later
+is given what was chosen.
 """
 
 from __future__ import annotations
@@ -18,8 +19,10 @@ from paceline.comm.allreduce.hops import largest_power, num_hops
 if TYPE_CHECKING:
     from torch import Tensor
 
-Algorithm = Literal["ring", "halving", "auto"]
+Chosen = Literal["ring", "halving"]
+Algorithm = Literal[Chosen, "auto"]
 
+_ALGORITHMS: Final[tuple[Chosen, ...]] = ("ring", "halving")
 _TRIALS: Final = 5
 # Less would be within the spread of what is measured.
 _WORTH: Final = 0.9
@@ -32,7 +35,7 @@ _NS: Final = 1e9
 class Choice:
     """What was chosen, and why: the same on every rank."""
 
-    algorithm: Literal["ring", "halving"]
+    algorithm: Chosen
     round_trip_s: float
     """To a neighbour and back."""
     whole_s: float
@@ -54,6 +57,25 @@ def choose(ring: AllReduce, num_bytes: int) -> Choice:
         algorithm="halving" if is_shorter else "ring",
         round_trip_s=2 * hops_s / max(1, _ring_hops(num_ranks)),
         whole_s=whole_s,
+    )
+
+
+def agreed(ring: AllReduce, own: Choice | None) -> Choice | None:
+    """Give what was chosen before, the same on every rank; None where no rank has chosen yet.
+
+    `own` is None for a rank that has just come.
+    """
+    codes = ring.gather(0 if own is None else 1 + _ALGORITHMS.index(own.algorithm))
+    holders = [rank for rank, code in enumerate(codes) if code]
+    if not holders:
+        return None
+    trips_ns = ring.gather(0 if own is None else round(_NS * own.round_trip_s))
+    whole_ns = ring.gather(0 if own is None else round(_NS * own.whole_s))
+    first = holders[0]
+    return Choice(
+        algorithm=_ALGORITHMS[codes[first] - 1],
+        round_trip_s=trips_ns[first] / _NS,
+        whole_s=whole_ns[first] / _NS,
     )
 
 

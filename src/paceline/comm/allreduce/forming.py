@@ -12,7 +12,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, final
 
 from paceline.comm.allreduce.base import AllReduce
-from paceline.comm.allreduce.choosing import Algorithm, Choice, choose
+from paceline.comm.allreduce.choosing import Algorithm, Choice, agreed, choose
+from paceline.comm.allreduce.chosen import ChosenAllReduce
 from paceline.comm.allreduce.halving import HalvingAllReduce
 from paceline.comm.allreduce.hierarchical import HierarchicalAllReduce
 from paceline.comm.allreduce.mail import Mail
@@ -44,7 +45,8 @@ class Forming:
         for what travels by messages; `auto` measures first, with tensors of `message_bytes`.
         """
         self.choice: Choice | None = None
-        """What was chosen by measurement, on a seat that sends messages."""
+        """What was chosen by measurement, on a seat that sends messages: once per run."""
+        self._chosen: ChosenAllReduce | None = None
         self._algorithm: Algorithm = algorithm
         self._message_bytes = message_bytes
         self._name = name
@@ -87,11 +89,17 @@ class Forming:
         if self._algorithm == "halving":
             return HalvingAllReduce(rank, names, mail, epoch)
         ring = RingAllReduce(rank, names, mail, epoch)
-        if self._algorithm == "auto":
-            self.choice = choose(ring, self._message_bytes)
-            if self.choice.algorithm == "halving":
-                return HalvingAllReduce(rank, names, mail, epoch)
-        return ring
+        if self._algorithm == "ring":
+            return ring
+        self._chosen = ChosenAllReduce(ring, HalvingAllReduce(rank, names, mail, epoch))
+        self.take(agreed(ring, self.choice) or choose(ring, self._message_bytes))
+        return self._chosen
+
+    def take(self, choice: Choice) -> None:
+        """Reduce from now on as was chosen, here or in the run that goes on; all ranks do so."""
+        if self._chosen is not None:
+            self.choice = choice
+            self._chosen.use(choice.algorithm)
 
     def _mail_among(self, roster: Roster) -> Mail:
         """The mail, with everyone reached where the roster says."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import ctypes
 import mmap
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import TYPE_CHECKING, Final, final
 
@@ -106,7 +106,7 @@ class SharedAllReduce(AllReduce):
             small = self._small = _Small(values, both, self.rank)
         self._parity ^= 1
         small.lay_out(self._parity)
-        self._phases.meet()
+        self._phases.meet(self.meanwhile)
         small.add_up(self._parity, divisor)
 
     def _reduce_piece(self, piece: Tensor, divisor: int) -> None:
@@ -194,14 +194,20 @@ class _Phases:
         self._patience = Patience()
         self._number = 0
 
-    def meet(self) -> None:
-        """Say that this rank has finished a phase, and wait until all have."""
+    def meet(self, meanwhile: Callable[[], None] | None = None) -> None:
+        """Say that this rank has finished a phase, and wait until all have.
+
+        If there is anybody to wait for, `meanwhile` is called first.
+        """
         self._number = number = self._number + 1
         words = self._words
         words[self._rank][0] = number
         self._sleepers[self._rank].wake()
         for other in self._others:
             if words[other][0] < number:
+                if meanwhile is not None:
+                    meanwhile()
+                    meanwhile = None
                 self._wait_for(other, number)
 
     def _wait_for(self, other: int, number: int) -> None:

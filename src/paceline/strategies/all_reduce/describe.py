@@ -33,10 +33,6 @@ class Averaging(Strategy, ABC):
         return True
 
     @property
-    def repeats(self) -> bool:
-        return True
-
-    @property
     def scripts(self) -> Literal["averaged"]:
         return "averaged"
 
@@ -69,6 +65,11 @@ class Ring(Averaging):
     algorithm: Literal["ring", "halving", "auto"] = "ring"
     """How messages between nodes add up: around a `ring`, or by recursive `halving` and doubling,
     which has fewer hops; `auto` measures once, when the workers meet, and says what it chose."""
+
+    @property
+    def repeats(self) -> bool:
+        """Another run of `auto` may measure otherwise; with what it chose given, it repeats."""
+        return self.algorithm != "auto"
 
     @property
     def survives_workers(self) -> bool:
@@ -106,6 +107,10 @@ class Ddp(Averaging):
 
     find_unused: bool = False
     """Whether each step looks which parameters its loss uses, as torch's find_unused_parameters."""
+
+    @property
+    def repeats(self) -> bool:
+        return True
 
     @property
     def name(self) -> str:

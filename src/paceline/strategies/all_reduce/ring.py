@@ -14,6 +14,7 @@ from paceline.comm.base import Regrouped
 from paceline.errors import PeerLost
 from paceline.strategies.all_reduce.buckets import SendOrder, cut
 from paceline.strategies.all_reduce.equality import check_equal
+from paceline.strategies.all_reduce.kept_choice import choice_as_state, choice_of
 from paceline.strategies.all_reduce.regrouping import Standing, agree, share
 from paceline.strategies.all_reduce.slots import Slots
 from paceline.strategies.all_reduce.timing import Timing
@@ -102,9 +103,10 @@ class RingMember(Member):
         return values
 
     def begin(self, *, last: bool) -> None:
-        del last
         if self._place.survives:
             self.regroup()  # who hardly waits hears of nobody that comes
+        if not self.overlaps:  # else a thread of its own may be the one that reduces
+            self._all_reduce.meanwhile = None if last else self.meanwhile
         self._timing.begin()
 
     def ready(self, parameter: nn.Parameter) -> None:
@@ -247,11 +249,14 @@ class RingMember(Member):
         return {"algorithm": choice.algorithm, "round_trip_s": choice.round_trip_s}
 
     def state(self) -> State:
-        return {**attributes(self, *_KEPT), **self.exchanged()}
+        choice = choice_as_state(self._forming.choice)
+        return {**attributes(self, *_KEPT), **self.exchanged(), **choice}
 
     def load(self, state: State) -> None:
         with StateReader(state) as fields:
             fields.attributes(self, *_KEPT)
+            if "choice" in state:
+                self._forming.take(choice_of(fields.table("choice")))
             self._sent_before = self._all_reduce.sent_bytes - fields.whole("sent_bytes")
             self._received_before = self._all_reduce.received_bytes - fields.whole("received_bytes")
 

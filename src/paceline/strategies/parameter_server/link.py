@@ -9,7 +9,7 @@ memory shared on one host, and messages.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from paceline.training.state import State, Stateful, StateReader, attributes
@@ -134,6 +134,8 @@ class WorkerLink(Stateful, ABC):
     """Whether the worker makes no more steps."""
     wants_ascending: bool = True
     """Whether rows of a table must be named in ascending order."""
+    meanwhile: Callable[[], None] | None = None
+    """What may be called between a push and its answer."""
 
     @abstractmethod
     def exchange(

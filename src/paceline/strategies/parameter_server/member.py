@@ -56,6 +56,7 @@ class PsMember(Member):
         # where our push may come from before a server went back.
         may_be_left = place.servers_return or (rules.averaged or 0) < place.num_workers
         self._takes_leave = rules.averaged is not None and may_be_left
+        self._waits_for_all = rules.averaged is not None and not self._takes_leave
         self.is_looked_at = place.rank == 0
         self._checks = place.learns
         self._refusals = place.refusals
@@ -121,6 +122,8 @@ class PsMember(Member):
         flaw, left_out = self._end_early() if self.overlaps else self._flaw(touched)
         if flaw is not None and (self._refuses_whole or len(left_out) == len(self._chunks)):
             flags |= REFUSED
+        if self._waits_for_all:
+            self._link.meanwhile = self.meanwhile
         answer = self._link.exchange(flags, touched, left_out)
         if not self.awaits or answer.flags & (LAST | WAIT):
             self._link.drain()

@@ -112,6 +112,8 @@ class SharedWorkerLink(WorkerLink):
             self._mark(chunk, -self._number - 1)
         self.sent_bytes += 0 if flags & (PULL | REFUSED) else self._num_bytes
         self._push(flags)
+        if self.meanwhile is not None and not flags & PULL:
+            self.meanwhile()
         copied = []
         for index, server in enumerate(self._servers):
             copied.append(0 if self._exact else self._copy(server, index))

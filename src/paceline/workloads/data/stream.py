@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 Raw = TypeVar("Raw")
+Kept = TypeVar("Kept")
 
 
 def prepared(
@@ -109,7 +110,13 @@ class Stream(Data, ABC, Generic[Raw]):
         # Two windows, since batches of the next are made while the last is used up, and a block
         # that lies across the edge of a window at either end.
         largest = max((block.num_rows for block in blocks), default=0)
-        self._held = _Held(self.read, 2 * (window + largest))
+        self._most_held = 2 * (window + largest)
+        self._held = self.holding(self.read)
+
+    @final
+    def holding(self, make: Callable[[Block], Kept]) -> BlockCache[Kept]:
+        """Hold what is made of blocks, as many of them as are in use at a time."""
+        return BlockCache(make, self._most_held)
 
     @abstractmethod
     def read(self, block: Block) -> Sequence[Raw]:
@@ -143,6 +150,14 @@ class Stream(Data, ABC, Generic[Raw]):
     def take(self, rows: Tensor) -> Batch:
         return self.decode(*self._undecoded(rows))
 
+    def taker(self, order: Order) -> Callable[[Sequence[Tensor]], Iterable[Batch]]:
+        """What makes several batches of row numbers.
+
+        A format that knows a quicker way for the workers of this order overrides this.
+        """
+        del order
+        return self._take_several
+
     def _take_several(self, several: Sequence[Tensor]) -> Iterable[Batch]:
         import torch
 
@@ -152,15 +167,19 @@ class Stream(Data, ABC, Generic[Raw]):
 
     def _undecoded(self, rows: Tensor) -> tuple[list[Raw], list[int]]:
         """Give rows as they stand in their files, and their numbers."""
+        indexes, within = (each.tolist() for each in self.places_of(rows))
+        held = {index: self._held.of(self.blocks[index]) for index in dict.fromkeys(indexes)}
+        found = [held[index][place] for index, place in zip(indexes, within, strict=True)]
+        return found, rows.tolist()
+
+    @final
+    def places_of(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        """Say of each row in which block it is, and which of its rows it is."""
         import torch
 
         starts = torch.tensor(self._starts)
-        places = torch.searchsorted(starts, rows, right=True) - 1
-        within = (rows - starts[places]).tolist()
-        indexes = places.tolist()
-        held = {index: self._held.rows(self.blocks[index]) for index in dict.fromkeys(indexes)}
-        found = [held[index][place] for index, place in zip(indexes, within, strict=True)]
-        return found, rows.tolist()
+        indexes = torch.searchsorted(starts, rows, right=True) - 1
+        return indexes, rows - starts[indexes]
 
     @final
     def place_of(self, number: int) -> tuple[Block, int]:
@@ -182,29 +201,31 @@ class Stream(Data, ABC, Generic[Raw]):
         windowed = dataclasses.replace(order, window=self._window, runs=self._runs)
         numbers = windowed.batches(rank)
         if self._kept is None:
-            return self._read_batches(numbers)
+            return self._read_batches(numbers, order)
         num_first = max(0, order.steps_per_epoch - order.start)
-        return chain(self._read_batches(islice(numbers, num_first)), map(self._kept, numbers))
+        return chain(
+            self._read_batches(islice(numbers, num_first), order), map(self._kept, numbers)
+        )
 
-    def _read_batches(self, numbers: Iterable[Tensor]) -> Iterator[Batch]:
+    def _read_batches(self, numbers: Iterable[Tensor], order: Order) -> Iterator[Batch]:
         groups = grouped(numbers, self.least_rows)
-        several = prepared(self._take_several, groups, threads=self._threads, ahead=self._ahead)
+        several = prepared(self.taker(order), groups, threads=self._threads, ahead=self._ahead)
         return chain.from_iterable(several)
 
 
 @final
-class _Held(Generic[Raw]):
-    """The blocks read last, each read once however many threads want it."""
+class BlockCache(Generic[Kept]):
+    """What is made of the blocks used last, of each once however many threads want it."""
 
-    def __init__(self, read: Callable[[Block], Sequence[Raw]], most_rows: int) -> None:
-        self._read = read
+    def __init__(self, make: Callable[[Block], Kept], most_rows: int) -> None:
+        self._make = make
         self._most_rows = most_rows
         self._num_rows = 0
-        self._blocks: OrderedDict[Block, Future[Sequence[Raw]]] = OrderedDict()
+        self._blocks: OrderedDict[Block, Future[Kept]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def rows(self, block: Block) -> Sequence[Raw]:
-        """Give a block's rows, from memory if they are there."""
+    def of(self, block: Block) -> Kept:
+        """Give what is made of a block, from memory if it is there."""
         with self._lock:
             held = self._blocks.get(block)
             if held is not None:
@@ -215,7 +236,7 @@ class _Held(Generic[Raw]):
         if held is not None:
             return held.result()
         try:
-            mine.set_result(self._read(block))
+            mine.set_result(self._make(block))
         except BaseException as error:  # noqa: BLE001 - raised by result(), here and for others
             mine.set_exception(error)
         return mine.result()

@@ -1,5 +1,7 @@
 """Generated rows are written once, kept, and read back as what they were."""
 
+import os
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -90,6 +92,32 @@ def test_making_that_was_interrupted_goes_on_and_gives_the_same(tmp_path, small_
     for path in [*whole.folder.glob("*.*"), whole.kept / "rows.u4"]:
         again = cut.folder / path.relative_to(whole.folder)
         assert again.read_bytes() == path.read_bytes()
+
+
+@pytest.fixture
+def _ordinary_user():
+    """Root may write everywhere: be somebody else, if need be."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65_534)
+    yield
+    os.seteuid(user)
+
+
+def test_older_rows_that_are_not_converted_are_used_where_nothing_can_be_written(
+    tmp_path, small_files, monkeypatch, request
+):
+    tmp_path.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    fields = {"num_rows": 400, "num_test": 100, "num_features": 1000, "seed": 1}
+    wanted = Generated(**fields, data_dir=Path("cache"))
+    wanted.make(silent)
+    shutil.rmtree(wanted.kept)
+    wanted.folder.chmod(0o555)
+    request.getfixturevalue("_ordinary_user")
+    wanted.make(silent)
+    assert wanted.facts().positive_share > 0
+    assert not wanted.kept.exists()
 
 
 def test_other_rows_are_in_another_folder(tmp_path):

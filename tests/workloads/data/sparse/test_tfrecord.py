@@ -181,3 +181,21 @@ def test_a_file_that_is_cut_short_is_told_by_record(tmp_path):
     path.write_bytes(content[: len(content) * 2 // 3 + 3])
     with pytest.raises(DataError, match=r"rows, record 3: cut short: the file ends in its length"):
         read(path)
+
+
+@pytest.mark.parametrize("at_once_bytes", [1, 7, 1 << 17])
+def test_lists_are_read_the_same_however_many_at_a_time(at_once_bytes, monkeypatch):
+    monkeypatch.setattr(example, "_AT_ONCE_BYTES", at_once_bytes)
+    chance = np.random.default_rng(2)
+    lists = [chance.integers(0, NUM_FEATURES, chance.integers(0, 6)).tolist() for _ in range(40)]
+    lists[7] = [1, NUM_FEATURES, 2]
+    lists[11] = [2**60]
+    records = [tfrecord.frame(message(each, [1.0] * len(each)))[12:] for each in lists]
+    found = example.parse(records, NUM_FEATURES)
+    good = [each for number, each in enumerate(lists) if number not in found.bad]
+    assert [*found.bad] == [7, 11]
+    assert found.examples.as_vector().features.tolist() == [each for row in good for each in row]
+
+
+def test_no_rows_at_all_are_none():
+    assert len(example.parse([], NUM_FEATURES).examples) == 0

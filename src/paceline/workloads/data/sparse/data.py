@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from itertools import accumulate
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate, pairwise
 from typing import Any, Final, final
 
 import numpy as np
@@ -18,6 +18,7 @@ from paceline.workloads.data.sparse.examples import Array, Examples
 from paceline.workloads.data.sparse.features import numbered
 from paceline.workloads.data.sparse.reading import Judge, Parse, blocks_of
 from paceline.workloads.data.sparse.rowfile import RowFile
+from paceline.workloads.data.sparse.whole import Gathered, gathered, parsed_block
 from paceline.workloads.data.stream import Block, Stream
 from paceline.workloads.order import Order
 
@@ -27,6 +28,9 @@ _MOST_WHOLE: Final = 1 << 20
 _RUN: Final = 1 << 12
 # Batches of fewer rows are parsed several at a time, which lets the steps go on meanwhile.
 _AT_ONCE: Final = 2048
+# Groups of those that are there before they are taken: while a window of rows is begun, all of its
+# blocks are read at once.
+_AHEAD: Final = 12
 # What a window of undecoded rows may take.
 _WINDOW_BYTES: Final = 1 << 25
 
@@ -121,11 +125,39 @@ class RowStream(Stream[bytes]):
             window=window,
             threads=1,
             in_order=any(file.is_sequential for file in files),
+            ahead=_AHEAD,
             kept=None if kept is None else lambda rows: batcher.batch(kept.take(rows.numpy())),
         )
+        self._parsed = self.holding(lambda block: parsed_block(parse, self._rows_of(block)))
 
     def read(self, block: Block) -> Sequence[bytes]:
         return self._files[block.path].read(block)
+
+    def _rows_of(self, block: Block) -> Sequence[bytes]:
+        """Of the last block, perhaps fewer than it has."""
+        return self.read(block)[: block.num_rows]
+
+    def taker(self, order: Order) -> Callable[[Sequence[Tensor]], Iterable[Batch]]:
+        """Blocks are parsed whole where all of their rows are this worker's."""
+        return self._take_parsed if order.num_workers == 1 else super().taker(order)
+
+    def _take_parsed(self, several: Sequence[Tensor]) -> Iterable[Batch]:
+        rows = torch.cat([*several])
+        indexes, within = (each.numpy() for each in self.places_of(rows))
+        blocks = {
+            index: self._parsed.of(self.blocks[index]) for index in np.unique(indexes).tolist()
+        }
+        stops = list(accumulate(map(len, several), initial=0))
+        return self._of_gathered(gathered(blocks, indexes, within), stops, rows)
+
+    def _of_gathered(self, found: Gathered, stops: list[int], rows: Tensor) -> Iterator[Batch]:
+        """Make batches where they are taken; a bad row is told of there too, and not before."""
+        cuts = found.num_good[stops].tolist()
+        parts = self._cut(found.examples, cuts)
+        for start, stop in pairwise(stops):
+            bad = {each: told for each, told in found.bad.items() if start <= each < stop}
+            self._judge.judge(bad, lambda number: self._place(int(rows[number])))
+            yield next(parts)
 
     def decode(self, rows: Sequence[bytes], numbers: Sequence[int]) -> Batch:
         found = self._parse(rows)
@@ -146,7 +178,7 @@ class RowStream(Stream[bytes]):
         found = self._parse(rows)
         if found.bad:  # to be told of when its batch is taken, and not before
             return self._one_by_one(rows, numbers, sizes)
-        return self._cut(found.examples, sizes)
+        return self._cut(found.examples, [0, *accumulate(sizes)])
 
     def _one_by_one(
         self, rows: Sequence[bytes], numbers: Sequence[int], sizes: Sequence[int]
@@ -154,10 +186,11 @@ class RowStream(Stream[bytes]):
         for size, stop in zip(sizes, accumulate(sizes), strict=True):
             yield self.decode(rows[stop - size : stop], numbers[stop - size : stop])
 
-    def _cut(self, examples: Examples, sizes: Sequence[int]) -> Iterator[Batch]:
+    def _cut(self, examples: Examples, stops: Sequence[int]) -> Iterator[Batch]:
+        """Make batches of neighbouring rows, given where they begin and the last one ends."""
         is_matrix = examples.starts is None
-        for size, stop in zip(sizes, accumulate(sizes), strict=True):
-            own = range(stop - size, stop)
+        for start, stop in pairwise(stops):
+            own = range(start, stop)
             taken = examples.part(own) if is_matrix else examples.take(np.array(own)).as_matrix()
             yield self._batcher.batch(taken)
 

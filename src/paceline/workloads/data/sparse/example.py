@@ -19,6 +19,7 @@ from paceline.workloads.data.sparse.examples import (
     places_of,
     starts_of,
 )
+from paceline.workloads.data.sparse.rows import Rows
 from paceline.workloads.data.sparse.tfrecord import CRC_BYTES, are_intact
 
 # Tags: the number of a field and how its content is written.
@@ -33,6 +34,8 @@ _MOST_ENTRIES = 8
 # Bytes of a number below 2^35.
 _MOST_VARINT = 5
 _PADDING = bytes(16)
+# Of lists of integers, so many bytes are read at a time: what is made of them stays in the cache.
+_AT_ONCE_BYTES = 1 << 17
 _SEVEN_BITS = np.uint64(0x7F)
 # By a number's length: its own bytes of a word.
 _BYTES = np.array([(1 << 8 * size) - 1 for size in range(8)], np.uint64)
@@ -49,6 +52,7 @@ class Parsed(NamedTuple):
 
 def parse(records: Sequence[bytes], num_features: int) -> Parsed:
     """Read records, each with its checksum behind it."""
+    records = Rows.of(records)
     is_good = are_intact(records)
     bad = dict.fromkeys(np.flatnonzero(~is_good).tolist(), "its checksum is wrong")
     usual, examples = _usual(records, is_good, num_features)
@@ -114,18 +118,16 @@ def _examples(rows: Sequence[tuple[int, float, list[int], list[float]]]) -> Exam
     )
 
 
-def _usual(records: Sequence[bytes], is_good: Array, num_features: int) -> tuple[Array, Examples]:
+def _usual(records: Rows, is_good: Array, num_features: int) -> tuple[Array, Examples]:
     """Say which records are as TensorFlow itself writes them, and read those."""
-    content = np.frombuffer(b"".join([*records, _PADDING]), np.uint8)
-    stops = np.cumsum([len(record) for record in records])
-    begins = np.concatenate([[0], stops[:-1]])
-    lists = _lists(content, begins, stops - CRC_BYTES)
+    content = np.frombuffer(records.content + _PADDING, np.uint8)
+    lists = _lists(content, records.begins, records.stops - CRC_BYTES)
     labels, has_label = _labels(content, lists)
     is_usual = is_good & lists.is_usual & has_label
     is_usual &= (lists.kinds[_INDEX] == _INTEGERS) & (lists.kinds[_VALUE] == _FLOATS)
     numbers = np.flatnonzero(is_usual)
     spans = [(lists.begins[key][numbers], lists.lengths[key][numbers]) for key in (_INDEX, _VALUE)]
-    index, counts, is_small = _varints(content, *spans[_INDEX])
+    index, counts, is_small = _varints(records.content, *spans[_INDEX])
     # Rows whose two lists differ in length, or hold too large numbers, are not ours to judge.
     fits = (spans[_VALUE][1] == 4 * counts) & is_small
     if not fits.all():
@@ -241,32 +243,41 @@ def _labels(content: Array, lists: _Lists) -> tuple[Array, Array]:
     return is_one.astype(np.float32), is_one | is_zero | is_minus
 
 
-def _varints(content: Array, begins: Array, lengths: Array) -> tuple[Array, Array, Array]:
+def _varints(content: bytes, begins: Array, lengths: Array) -> tuple[Array, Array, Array]:
     """All numbers of packed lists, how many each list has, and whether all of them are small."""
-    ends = begins + lengths
-    every_last = np.flatnonzero(content < 0x80)
-    from_, to = (np.searchsorted(every_last, each) for each in (begins, ends))
-    counts = to - from_
-    lasts = every_last[places_of(from_, counts)]
+    num_lists = len(begins)
+    step = max(1, num_lists * _AT_ONCE_BYTES // max(1, int(lengths.sum())))
+    parts = [slice(first, first + step) for first in range(0, max(1, num_lists), step)]
+    found = [_neighbouring_varints(content, begins[part], lengths[part]) for part in parts]
+    numbers, counts, is_small = (np.concatenate(each) for each in zip(*found, strict=True))
+    return numbers, counts, is_small
+
+
+def _neighbouring_varints(
+    content: bytes, begins: Array, lengths: Array
+) -> tuple[Array, Array, Array]:
+    spans = zip(begins.tolist(), (begins + lengths).tolist(), strict=True)
+    own = np.frombuffer(b"".join([*[content[a:b] for a, b in spans], _PADDING]), np.uint8)
+    stops = np.cumsum(lengths)
+    lasts = np.flatnonzero(own[: -len(_PADDING)] < 0x80)
+    counts = np.diff(np.searchsorted(lasts, stops), prepend=0)
     # A list that ends within a number has none of its own that is last there.
-    is_small = (lengths == 0) | (content[np.maximum(ends - 1, 0)] < 0x80)
+    is_small = (lengths == 0) | (own[stops - 1] < 0x80)
     if not is_small.all() or not len(lasts):
         return lasts, counts, is_small
-    firsts = np.empty_like(lasts)
-    firsts[1:] = lasts[:-1] + 1
-    firsts[starts_of(counts)[:-1][counts > 0]] = begins[counts > 0]
-    sizes = lasts - firsts + 1
-    if sizes.max() > _MOST_VARINT:
+    sizes = np.diff(lasts, prepend=-1)
+    most = int(sizes.max())
+    if most > _MOST_VARINT:
         owners = np.repeat(np.arange(len(counts)), counts)
         is_small[owners[sizes > _MOST_VARINT]] = False
         return lasts, counts, is_small
-    return _joined(_word(content, firsts) & _BYTES[sizes]), counts, is_small
+    return _joined(_word(own, lasts + 1 - sizes) & _BYTES[sizes], most), counts, is_small
 
 
-def _joined(words: Array) -> Array:
-    """Join the seven bits that each byte of a number has."""
+def _joined(words: Array, most_bytes: int) -> Array:
+    """Join the seven bits that each byte of a number has; none has more bytes than that."""
     numbers = words & _SEVEN_BITS
-    for place in range(1, _MOST_VARINT):
+    for place in range(1, most_bytes):
         words >>= np.uint64(1)
         numbers |= words & (_SEVEN_BITS << np.uint64(7 * place))
     return numbers.view(np.int64)

@@ -70,7 +70,8 @@ class Examples:
 
 def concatenated(parts: Sequence[Examples]) -> Examples:
     """Put rows behind each other."""
-    if all(part.starts is None for part in parts):
+    widths = {part.features.shape[1] if part.starts is None else None for part in parts}
+    if len(widths) == 1 and None not in widths:
         labels, matrix = zip(*((part.labels, part.features) for part in parts), strict=True)
         return Examples(np.concatenate(labels), np.concatenate(matrix))
     vectors = [part.as_vector() for part in parts]

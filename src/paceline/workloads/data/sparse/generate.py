@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, NamedTuple, final
@@ -71,12 +72,19 @@ class Generated:
 
     def make(self, progress: Progress) -> None:
         """Write the files, unless they are there; those that are there already are kept."""
-        if (self.folder / _FACTS).is_file() and is_converted(self.kept):
+        is_made = (self.folder / _FACTS).is_file()
+        # Rows made before they were also kept converted are used as they are where nothing can be
+        # written beside them.
+        if is_made and (is_converted(self.kept) or not _can_write(self.folder)):
             return
         with held(self.folder, progress):
             if not (self.folder / _FACTS).is_file():
                 _Making(self, progress).run()
             convert(self.train, self.kept, progress=progress, data_dir=self.data_dir)
+
+
+def _can_write(folder: Path) -> bool:
+    return os.access(folder, os.W_OK, effective_ids=os.access in os.supports_effective_ids)
 
 
 @final

@@ -33,7 +33,7 @@ class RowFile(ABC):
         """Go through a file once and yield its blocks; DataError where it breaks off."""
 
     @abstractmethod
-    def read(self, block: Block) -> list[bytes]:
+    def read(self, block: Block) -> Sequence[bytes]:
         """Read the rows of a block, each as it stands in the file."""
 
     def place(self, block: Block, row: int) -> str:
@@ -43,5 +43,9 @@ class RowFile(ABC):
     def whole(self, content: bytes, block: Block) -> bytes:
         """DataError unless a block has all its bytes."""
         if len(content) != block.num_bytes:
-            raise DataError(f"{self.path}: has changed since it was first looked through")
+            raise self.has_changed()
         return content
+
+    def has_changed(self) -> DataError:
+        """Say that blocks are no longer where they were found."""
+        return DataError(f"{self.path}: has changed since it was first looked through")

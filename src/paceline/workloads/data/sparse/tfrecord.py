@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import mmap
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, final
 
@@ -17,6 +17,7 @@ from google_crc32c import value as crc32c
 from paceline.errors import DataError
 from paceline.workloads.data.sparse.examples import Array
 from paceline.workloads.data.sparse.rowfile import RowFile
+from paceline.workloads.data.sparse.rows import Rows
 from paceline.workloads.data.stream import Block
 
 CRC_BYTES = 4
@@ -83,29 +84,38 @@ class TfRecords(RowFile):
     def scan(cls, path: Path) -> Iterator[Block]:
         return _scan(path)
 
-    def read(self, block: Block) -> list[bytes]:
+    def read(self, block: Block) -> Rows:
         with self.path.open("rb") as file:
             file.seek(block.offset)
-            return records(self.whole(file.read(block.num_bytes), block))
+            try:
+                return records(self.whole(file.read(block.num_bytes), block))
+            except (struct.error, OverflowError):
+                raise self.has_changed() from None
 
 
-def records(content: bytes) -> list[bytes]:
-    """Cut a block into records, each with its checksum behind it."""
-    found = []
-    start, head_bytes, read_length = 0, _HEAD.size, _LENGTH.unpack_from
-    while start < len(content):
-        (length,) = read_length(content, start)
-        start += head_bytes
-        stop = start + length + CRC_BYTES
-        found.append(content[start:stop])
-        start = stop
-    return found
+def records(content: bytes) -> Rows:
+    """Cut a block into records, each with its checksum behind it.
+
+    `struct.error` or `OverflowError` where it does not end with one.
+    """
+    stops = []
+    stop, around, read_length = 0, _HEAD.size + CRC_BYTES, _LENGTH.unpack_from
+    while stop < len(content):
+        stop += read_length(content, stop)[0] + around
+        stops.append(stop)
+    if stop != len(content):
+        raise struct.error
+    ends = np.array([0, *stops], np.int64)
+    return Rows(content, ends[:-1] + _HEAD.size, ends[1:])
 
 
-def are_intact(found: Sequence[bytes]) -> Array:
+def are_intact(found: Rows) -> Array:
     """Whether each record is as its checksum, behind it, says."""
-    crcs = np.array([crc32c(record[:-CRC_BYTES]) for record in found], np.uint64)
-    behind = np.frombuffer(b"".join([record[-CRC_BYTES:] for record in found]), np.uint32)
+    content, ends = found.content, found.stops - CRC_BYTES
+    spans = zip(found.begins.tolist(), ends.tolist(), strict=True)
+    crcs = np.array([crc32c(content[begin:end]) for begin, end in spans], np.uint64)
+    places = ends[:, None] + np.arange(CRC_BYTES)
+    behind = np.frombuffer(content, np.uint8)[places].view(np.uint32)[:, 0]
     right: Array = _masked(crcs) == behind
     return right
 
