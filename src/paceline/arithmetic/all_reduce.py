@@ -111,6 +111,15 @@ def _segment_bytes(chunk: float) -> float:
     return max(LEAST_SEGMENT_BYTES, min(SEGMENT_BYTES, chunk / SEGMENTS))
 
 
+def num_messages(num_bytes: int, exchange: AllReduce, num_ranks: int) -> int:
+    """Count the messages of a rank in a step, about."""
+    if num_ranks == 1:
+        return 0
+    chunk = min(num_bytes, exchange.bucket_bytes) / num_ranks
+    count = math.ceil(num_bytes / exchange.bucket_bytes) * 2 * (num_ranks - 1)
+    return count * max(1, math.ceil(chunk / _segment_bytes(chunk)))
+
+
 def _halving(num_bytes: int, num_nodes: int, network: Network, costs: Costs) -> Reduction:
     """Pairs exchange half of what is left, log N times, and the other way round.
 

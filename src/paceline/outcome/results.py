@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, Literal, Self, final
+from typing import Any, Final, Literal, Self, final
 
 from paceline.errors import StoreError
 from paceline.outcome.disturbed import Disturbance
@@ -86,6 +86,10 @@ class BucketTotals:
     """How long it was being exchanged, in all."""
     wait_s: float
     """How much of that the worker had nothing else to do, in all."""
+
+
+OPTIMIZER_STATES: Final = "optimizer_states"
+"""In `WorkerTotals.other` of a script: values that its optimizers keep for each parameter."""
 
 
 @final
