@@ -1,7 +1,7 @@
 """How far plans are off: predictions held against emulated runs that no constant was fitted on.
 
     python benchmarks/plan.py build/plan.jsonl [--first 0] [--situations N] [--repeat 2]
-        [--seconds 3] [--slowed 1] [--write]
+        [--seconds 2.5] [--slowed 1] [--write]
     python benchmarks/plan.py build/plan.jsonl --only-read [--write]
     python benchmarks/plan.py build/plan-from-runs.jsonl --from-runs
     python benchmarks/plan.py build/plan.jsonl --estimate
@@ -16,8 +16,8 @@ one after the other; the median counts. Left out and counted: cases that the hos
 with, that varied by more than 5 %, that failed, and that this kernel cannot emulate. Results are
 appended to the file as they come, and what is in it is not run again, but for what failed.
 
-Computing is replayed, and a replayed step takes the same time on every node: what stragglers cost is
-held against runs by their links only.
+Computing is replayed, and a replayed step takes the same time on every node: what stragglers cost
+is held against runs by their links only.
 
 `--write` writes the distribution of errors into the package, to be printed under every plan.
 `--from-runs` takes steps, links and what servers took from runs of 1 and 2 nodes, as
@@ -65,7 +65,7 @@ from paceline.store.stored import StoredRun
 
 GRID = Path(__file__).with_name("plan-grid.csv")
 MOST_SPREAD = 0.05
-LEAST_STEPS, MOST_STEPS = 8, 40
+LEAST_STEPS, MOST_STEPS = 6, 40
 # About what a run takes to start and to end, beside its steps.
 START_S = 2.5
 BEST_WITHIN = 0.03
@@ -73,11 +73,11 @@ WANTED_MEDIAN, WANTED_NINE, WANTED_BEST = 0.05, 0.10, 0.95
 WANTED_FROM_RUNS = 0.07
 # Bytes, layers and milliseconds of computing; the K80's network is a real one.
 MODELS = {
-    "small": ("2MB", 4, 12.0),
-    "even": ("8MB", 8, 60.0),
-    "deep": ("8MB", 24, 200.0),
-    "wide": ("32MB", 3, 80.0),
-    "large": ("60MB", 16, 400.0),
+    "small": ("1MB", 4, 10.0),
+    "even": ("4MB", 8, 30.0),
+    "deep": ("4MB", 24, 80.0),
+    "wide": ("12MB", 3, 40.0),
+    "large": ("24MB", 16, 160.0),
 }
 LABELS = ("ring", "ps-sync, 1 server", "ps-sync, a server beside each", "ps-async, 1 server")
 BATCH = 8
@@ -241,8 +241,8 @@ def carry_out(path: Path, arguments: argparse.Namespace) -> None:
         return
     began_s, over = time.monotonic(), 0.0
     with Zygote() as zygote, path.open("a", encoding="utf-8") as file:
-        for number, (situation, *case) in enumerate(left, start=1):
-            row = one(situation, (case[0], case[1], case[2]), arguments, zygote)
+        for number, (situation, candidate, asked_for, basis) in enumerate(left, start=1):
+            row = one(situation, (candidate, asked_for, basis), arguments, zygote)
             file.write(json.dumps(row) + "\n")
             file.flush()
             over += expected[number - 1]
@@ -498,7 +498,7 @@ def main() -> int:
     parser.add_argument("--estimate", action="store_true", help="say how long it takes")
     parser.add_argument("--first", type=int, default=0, help="leave out that many situations")
     parser.add_argument("--repeat", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=3.0, help="real seconds per run")
+    parser.add_argument("--seconds", type=float, default=2.5, help="real seconds per run")
     parser.add_argument("--most-nodes", type=int, default=16)
     parser.add_argument("--slowed", type=float, default=1.0, help="for a host that is busy")
     parser.add_argument("--only-read", action="store_true", help="run nothing")
