@@ -114,6 +114,23 @@ def test_arithmetic_of_racks_is_what_small_chunks_do_one_by_one(num_servers: int
     assert racked(16, exchange).step_s == pytest.approx(followed_s, rel=0.1)
 
 
+@pytest.mark.parametrize("num_servers", [1, 16])
+def test_racks_make_nothing_quicker(num_servers: int):
+    """What is found by simulating processors is not lost where racks are arithmetic."""
+    costs = Costs(message_s=1e-3, copy_s_per_byte=1e-9)
+    wide = replace(RACKED, uplink=LinkRate(bits_per_s=1e15))
+    free = replace(RACKED, uplink=None, rack=None)
+    exchange = Servers(num_servers=num_servers, overlap=True)
+    with_racks, without = (
+        forecast(
+            exchange,
+            Situation(step=STEP, network=each, num_workers=16, num_nodes=16, costs=costs),
+        ).step_s
+        for each in (wide, free)
+    )
+    assert with_racks >= without
+
+
 def test_the_uplinks_are_named_where_they_are_what_a_step_waits_for():
     assert racked(64, Servers(num_servers=64)).limit.where == "uplinks of racks"
 
