@@ -31,7 +31,7 @@ Tell = Callable[[str], None]
 _SCRIPT_STEPS: Final = 40
 _OF_THE_RUN: Final = {
     "device": "a run says what computes",
-    "batch": "a run says how many rows a step has",
+    "batch": "a run says its rows per worker per step",
     "rows_per_s": "a run says how long its steps take",
     "model_bytes": "a run says how large its model is",
     "layers": "a run says what its model is made of",
