@@ -1,35 +1,41 @@
 """How far plans are off: predictions held against emulated runs that no constant was fitted on.
 
-    python benchmarks/plan.py build/plan.jsonl [--situations 36] [--first 0] [--repeat 2]
-        [--seconds 3] [--write]
+    python benchmarks/plan.py build/plan.jsonl [--first 0] [--situations N] [--repeat 2]
+        [--seconds 2.5] [--slowed 1] [--write]
     python benchmarks/plan.py build/plan.jsonl --only-read [--write]
     python benchmarks/plan.py build/plan-from-runs.jsonl --from-runs
+    python benchmarks/plan.py build/plan.jsonl --estimate
 
 A situation is a model, a number of nodes, a link, a latency, and perhaps a slower link of one
-node, drawn once with a fixed seed. In each, `ring`, `ps-sync` with one server and with one beside
-every worker, and `ps-async` are predicted and then run, replayed and slowed as far as it takes for
-this host to carry the traffic. Links are taken as the run measured them before it began, and beside
-that as they were asked for. Every case is run `--repeat` times, one after the other; the median
-counts. Left out and counted: cases that the host could not keep up with, that varied by more than
-5 %, and that this kernel cannot emulate. Results are appended to the file as they come, and what is
-in it is not run again.
+node. They stand in plan-grid.csv: drawn once, of every number of nodes, link and latency as many as
+fit, and of each the models whose runs are short. In each, `ring`, `ps-sync` with one server and
+with one beside every worker, and `ps-async` are predicted and then run, replayed and slowed as far
+as it takes for this host to carry the traffic and to handle it. Links are taken as the run measured
+them before it began, and beside that as they were asked for. Every case is run `--repeat` times,
+one after the other; the median counts. Left out and counted: cases that the host could not keep up
+with, that varied by more than 5 %, that failed, and that this kernel cannot emulate. Results are
+appended to the file as they come, and what is in it is not run again, but for what failed.
+
+Computing is replayed, and a replayed step takes the same time on every node: what stragglers cost
+is held against runs by their links only.
 
 `--write` writes the distribution of errors into the package, to be printed under every plan.
-`--from-runs` calibrates on runs of 1 and 2 nodes, as `paceline plan --from` does, and predicts 8.
+`--from-runs` takes steps, links and what servers took from runs of 1 and 2 nodes, as
+`paceline plan --from` does, and predicts 8. `--estimate` runs nothing, and says how long all takes.
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import datetime
 import json
-import random
 import statistics
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -46,37 +52,33 @@ from paceline.planning.candidates import Candidate, candidates
 from paceline.planning.emulation import (
     BUDGET_BITS_PER_S,
     as_measured,
-    dilation_for,
+    dilation_of,
     emulated_spec,
     measured_steps_per_s,
     predicted_steps_per_s,
 )
-from paceline.planning.from_run import basis_of_run
+from paceline.planning.from_run import basis_of_run, fields_of
 from paceline.planning.handling import handling_costs
 from paceline.planning.plan import Basis, network_of
 from paceline.store.runs import RunDir
 from paceline.store.stored import StoredRun
 
-SEED = 20261118
+GRID = Path(__file__).with_name("plan-grid.csv")
 MOST_SPREAD = 0.05
-LEAST_STEPS, MOST_STEPS = 8, 40
-# A run that would take longer than this is not worth its place in the grid.
-MOST_RUN_S = 15.0
+LEAST_STEPS, MOST_STEPS = 6, 40
+# About what a run takes to start and to end, beside its steps.
+START_S = 2.5
 BEST_WITHIN = 0.03
 WANTED_MEDIAN, WANTED_NINE, WANTED_BEST = 0.05, 0.10, 0.95
 WANTED_FROM_RUNS = 0.07
 # Bytes, layers and milliseconds of computing; the K80's network is a real one.
 MODELS = {
-    "small": ("2MB", 4, 12.0),
-    "even": ("8MB", 8, 60.0),
-    "deep": ("8MB", 24, 200.0),
-    "wide": ("32MB", 3, 80.0),
-    "large": ("60MB", 16, 400.0),
+    "small": ("1MB", 4, 10.0),
+    "even": ("4MB", 8, 30.0),
+    "deep": ("4MB", 24, 80.0),
+    "wide": ("12MB", 3, 40.0),
+    "large": ("24MB", 16, 160.0),
 }
-NODES = (2, 3, 4, 6, 8, 16)
-LINKS = ("100mbit", "300mbit", "1gbit", "3gbit", "10gbit")
-LATENCIES = ("0", "0", "0", "1ms", "5ms")
-SLOWER = (1, 1, 1, 3)
 LABELS = ("ring", "ps-sync, 1 server", "ps-sync, a server beside each", "ps-async, 1 server")
 BATCH = 8
 # How much less than usual this host is asked to carry: more than 1 on one that is busy.
@@ -99,22 +101,19 @@ class Situation:
         return f"{self.model} {self.nodes} x {self.link} {self.latency} /{self.slower_link}"
 
 
-def drawn(count: int) -> list[Situation]:
-    """Draw situations, the same ones each time; as many of each number of nodes."""
-    source = random.Random(SEED)
-    found: dict[str, Situation] = {}
-    while len(found) < count:
-        nodes = NODES[len(found) % len(NODES)]
-        each = Situation(
-            model=source.choice(list(MODELS)),
-            nodes=nodes,
-            link=source.choice(LINKS),
-            latency=source.choice(LATENCIES),
-            slower_link=source.choice(SLOWER),
-        )
-        if is_quick(each):
-            found.setdefault(each.key, each)
-    return list(found.values())
+def grid() -> list[Situation]:
+    """Read the situations: they stand in a file, so that they stay what they are."""
+    with GRID.open(encoding="utf-8", newline="") as file:
+        return [
+            Situation(
+                row["model"],
+                int(row["nodes"]),
+                row["link"],
+                row["latency"],
+                int(row["slower_link"]),
+            )
+            for row in csv.DictReader(file)
+        ]
 
 
 def asked_of(situation: Situation, device: str, **more: Any) -> Asked:
@@ -176,19 +175,22 @@ def cases(situation: Situation) -> Iterator[tuple[Candidate, Asked, Basis]]:
 def predicted(candidate: Candidate, asked_for: Asked, basis: Basis) -> tuple[float, float]:
     """Give worker steps per second, and how much slower time goes."""
     budget = BUDGET_BITS_PER_S / SLOWED[0]
-    dilation = round(dilation_for(candidate, asked_for.scenario.link, budget), 2)
+    dilation = dilation_of(candidate, asked_for.scenario, basis, budget)
     network = network_of(asked_for.scenario)
     per_s = predicted_steps_per_s(candidate, basis.step, network, basis.costs, dilation=dilation)
     return per_s, dilation
 
 
-def is_quick(situation: Situation) -> bool:
-    """Whether every case of a situation is over soon, even on a busy link."""
-    for candidate, asked_for, basis in cases(situation):
-        per_s, dilation = predicted(candidate, asked_for, basis)
-        if LEAST_STEPS * dilation * candidate.num_workers / per_s > MOST_RUN_S:
-            return False
-    return True
+def steps_of(per_s: float, num_workers: int, dilation: float, seconds: float) -> int:
+    """Say how many steps fill so many real seconds."""
+    return max(LEAST_STEPS, min(MOST_STEPS, round(seconds * per_s / num_workers / dilation)))
+
+
+def run_s(case: tuple[Candidate, Asked, Basis], seconds: float) -> float:
+    """Expect how long one run of a case takes, in real seconds."""
+    per_s, dilation = predicted(*case)
+    workers = case[0].num_workers
+    return START_S + steps_of(per_s, workers, dilation, seconds) * dilation * workers / per_s
 
 
 def run_case(
@@ -196,7 +198,6 @@ def run_case(
 ) -> dict[str, Any]:
     """Run one case once, beside its prediction."""
     per_s, dilation = predicted(candidate, asked_for, basis)
-    steps = round(seconds * per_s / candidate.num_workers / dilation)
     assert asked_for.spec is not None
     spec = emulated_spec(
         asked_for.spec,
@@ -204,7 +205,7 @@ def run_case(
         asked_for.scenario,
         device=asked_for.spec.device,
         dilation=dilation,
-        worker_steps=max(LEAST_STEPS, min(MOST_STEPS, steps)),
+        worker_steps=steps_of(per_s, candidate.num_workers, dilation, seconds),
     )
     with tempfile.TemporaryDirectory() as out:
         result = paceline.run(spec, out=out, zygote=zygote)
@@ -220,19 +221,34 @@ def run_case(
     }
 
 
+def wanted(arguments: argparse.Namespace) -> list[tuple[Situation, Candidate, Asked, Basis]]:
+    found = grid()[arguments.first :][: arguments.situations]
+    return [
+        (situation, *case)
+        for situation in found
+        if situation.nodes <= arguments.most_nodes
+        for case in cases(situation)
+        if arguments.label in {None, case[0].label}
+    ]
+
+
 def carry_out(path: Path, arguments: argparse.Namespace) -> None:
-    known = {(each["key"], each["label"]) for each in read(path)}
-    found = drawn(arguments.situations)[arguments.first :]
-    situations = [each for each in found if each.nodes <= arguments.most_nodes]
+    known = {(row["key"], row["label"]) for row in read(path) if "failed" not in row}
+    left = [each for each in wanted(arguments) if (each[0].key, each[1].label) not in known]
+    expected = [arguments.repeat * run_s(each[1:], arguments.seconds) for each in left]
+    print(f"{len(left)} cases, about {sum(expected) / 60:.0f} minutes", flush=True)
+    if arguments.estimate:
+        return
+    began_s, over = time.monotonic(), 0.0
     with Zygote() as zygote, path.open("a", encoding="utf-8") as file:
-        for number, situation in enumerate(situations, start=1):
-            for candidate, asked_for, basis in cases(situation):
-                if (situation.key, candidate.label) in known:
-                    continue
-                row = one(situation, (candidate, asked_for, basis), arguments, zygote)
-                file.write(json.dumps(row) + "\n")
-                file.flush()
-                print(f"{number:3}/{len(situations)} {line(row)}", flush=True)
+        for number, (situation, candidate, asked_for, basis) in enumerate(left, start=1):
+            row = one(situation, (candidate, asked_for, basis), arguments, zygote)
+            file.write(json.dumps(row) + "\n")
+            file.flush()
+            over += expected[number - 1]
+            pace = (time.monotonic() - began_s) / over
+            minutes = pace * (sum(expected) - over) / 60
+            print(f"{number:3}/{len(left)} {line(row)}; {minutes:.0f} min left", flush=True)
 
 
 def one(
@@ -278,7 +294,8 @@ def error_of(row: dict[str, Any]) -> float:
 def line(row: dict[str, Any]) -> str:
     start = f"{row['key']:32} {row['label']:30}"
     if "measured" not in row:
-        return f"{start} {row.get('refused') or row.get('failed')}"
+        why = f"not possible here: {row['refused']}" if "refused" in row else row["failed"]
+        return f"{start} {why if 'refused' in row else f'FAILED: {why}'}"
     flaws = [
         *(["host-limited"] if row["host_limited"] else []),
         *([f"spread {100 * row['spread']:.0f} %"] if row["spread"] > MOST_SPREAD else []),
@@ -293,20 +310,26 @@ def line(row: dict[str, Any]) -> str:
 def read(path: Path) -> list[dict[str, Any]]:
     if not path.is_file():
         return []
-    return [json.loads(each) for each in path.read_text(encoding="utf-8").splitlines()]
+    rows = [json.loads(each) for each in path.read_text(encoding="utf-8").splitlines()]
+    # What was run again after it failed stands there twice: the last one counts.
+    return list({(row["key"], row["label"]): row for row in rows}.values())
 
 
 def is_counted(row: dict[str, Any]) -> bool:
     return "measured" in row and not row["host_limited"] and row["spread"] <= MOST_SPREAD
 
 
-def best_named(rows: list[dict[str, Any]]) -> tuple[int, int]:
-    """Say in how many situations the one predicted best was best, or nearly, and of how many."""
+def best_named(rows: list[dict[str, Any]], *, whole: bool = False) -> tuple[int, int]:
+    """Say in how many situations the one predicted best was best, or nearly, and of how many.
+
+    `whole`: only of situations of which every strategy counted.
+    """
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault(row["key"], []).append(row)
+    least = len(LABELS) if whole else 2
     # What a plan names follows from nominal links: a user has no others.
-    choices = [group for group in groups.values() if len(group) > 1]
+    choices = [group for group in groups.values() if len(group) >= least]
     right = 0
     for group in choices:
         named = max(group, key=lambda row: row["nominal"])
@@ -352,8 +375,14 @@ def told(rows: list[dict[str, Any]]) -> bool:
         print("worst: " + line(row))
     got = summary(rows)
     limited = sum(bool(row.get("host_limited")) for row in rows)
-    refused = sum("refused" in row for row in rows)
-    print(f"{got.sentence} (host-limited {limited}, not possible here {refused})")
+    varied = sum("measured" in row and row["spread"] > MOST_SPREAD for row in rows)
+    refused, failed = (sum(key in row for row in rows) for key in ("refused", "failed"))
+    print(
+        f"{got.sentence} (host-limited {limited}, varied {varied}, not possible here {refused}, "
+        f"failed {failed})"
+    )
+    right, choices = best_named(counted, whole=True)
+    print(f"best strategy, of situations in which every one counted: {right} of {choices}")
     share = got.choices_right / got.choices if got.choices else 0.0
     met = (
         got.median_error <= WANTED_MEDIAN
@@ -373,12 +402,16 @@ def from_runs(path: Path, arguments: argparse.Namespace) -> bool:
     errors = []
     with Zygote() as zygote, path.open("a", encoding="utf-8") as file:
         for model in MODELS:
-            for label in ("ring", "ps-sync, 1 server"):
-                row = from_small(model, label, arguments, zygote)
-                file.write(json.dumps(row) + "\n")
-                print(f"from 1 and 2 nodes: {line(row)}", flush=True)
-                if is_counted(row):
-                    errors.append(abs(error_of(row)))
+            with tempfile.TemporaryDirectory() as out:
+                alone = small_run(model, 1, "single", arguments, (zygote, out))
+                for label in ("ring", "ps-sync, 1 server"):
+                    two = small_run(model, 2, label, arguments, (zygote, out))
+                    row = one(*from_small(model, label, alone, two), arguments, zygote)
+                    file.write(json.dumps(row) + "\n")
+                    file.flush()
+                    print(f"from 1 and 2 nodes: {line(row)}", flush=True)
+                    if is_counted(row):
+                        errors.append(abs(error_of(row)))
     if not errors:
         print("no case counted")
         return False
@@ -391,37 +424,53 @@ def from_runs(path: Path, arguments: argparse.Namespace) -> bool:
     return met
 
 
+def small_run(
+    model: str,
+    nodes: int,
+    label: str,
+    arguments: argparse.Namespace,
+    where: tuple[Zygote, str],
+) -> StoredRun:
+    """Run a model on 1 or 2 nodes."""
+    zygote, out = where
+    found = {each[0].label: each for each in every(Situation(model, nodes, "1gbit", "0", 1))}
+    candidate, asked_for, basis = found[label]
+    per_s, dilation = predicted(candidate, asked_for, basis)
+    assert asked_for.spec is not None
+    spec = emulated_spec(
+        asked_for.spec,
+        candidate,
+        asked_for.scenario,
+        device=asked_for.spec.device,
+        dilation=dilation,
+        worker_steps=steps_of(per_s, candidate.num_workers, dilation, arguments.seconds),
+    )
+    result = paceline.run(spec, out=out, zygote=zygote)
+    return StoredRun.read(RunDir(Path(result.run)))
+
+
 def from_small(
-    model: str, label: str, arguments: argparse.Namespace, zygote: Zygote
-) -> dict[str, Any]:
+    model: str, label: str, alone: StoredRun, two: StoredRun
+) -> tuple[Situation, tuple[Candidate, Asked, Basis]]:
+    """Take the step from the run of one node; links and what servers took from that of two."""
     large = Situation(model, 8, "1gbit", "0", 1)
-    measured = []
-    with tempfile.TemporaryDirectory() as out:
-        for nodes in (1, 2):
-            small = Situation(model, nodes, "1gbit", "0", 1)
-            wanted = label if nodes > 1 else "single"
-            for candidate, asked_for, basis in every(small):
-                if candidate.label != wanted:
-                    continue
-                per_s, dilation = predicted(candidate, asked_for, basis)
-                assert asked_for.spec is not None
-                steps = round(arguments.seconds * per_s / candidate.num_workers / dilation)
-                spec = emulated_spec(
-                    asked_for.spec,
-                    candidate,
-                    asked_for.scenario,
-                    device=asked_for.spec.device,
-                    dilation=dilation,
-                    worker_steps=max(LEAST_STEPS, min(MOST_STEPS, steps)),
-                )
-                result = paceline.run(spec, out=out, zygote=zygote)
-                measured.append(StoredRun.read(RunDir(Path(result.run))))
-        bases = [basis_of_run(run, None, costs()) for run in measured]
-    slowest = max(bases, key=lambda basis: basis.step.compute_s)
-    for candidate, asked_for, _ in every(large):
-        if candidate.label == label:
-            return one(large, (candidate, asked_for, slowest), arguments, zygote)
-    raise AssertionError(label)
+    asked_for = asked_of(large, device_of(model), link=fields_of(two)["link"])
+    (candidate,) = (
+        each for each in candidates(asked_for.scenario, large.nodes) if each.label == label
+    )
+    found = basis_of_run(two, None, None, costs())
+    if two.result.servers:  # as fast as it was while time went slower
+        slower = found.costs.scaled(two.result.dilation)
+        found = replace(
+            found,
+            costs=replace(
+                costs(),
+                add_s_per_byte=slower.add_s_per_byte,
+                apply_s_per_byte=slower.apply_s_per_byte,
+            ),
+        )
+    step = basis_of_run(alone, None, None).step
+    return large, (candidate, asked_for, replace(found, step=step))
 
 
 def every(situation: Situation) -> Iterator[tuple[Candidate, Asked, Basis]]:
@@ -444,10 +493,12 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("results", type=Path)
-    parser.add_argument("--situations", type=int, default=36)
+    parser.add_argument("--situations", type=int, help="only so many of them")
+    parser.add_argument("--label", choices=LABELS, help="only this strategy")
+    parser.add_argument("--estimate", action="store_true", help="say how long it takes")
     parser.add_argument("--first", type=int, default=0, help="leave out that many situations")
     parser.add_argument("--repeat", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=3.0, help="real seconds per run")
+    parser.add_argument("--seconds", type=float, default=2.5, help="real seconds per run")
     parser.add_argument("--most-nodes", type=int, default=16)
     parser.add_argument("--slowed", type=float, default=1.0, help="for a host that is busy")
     parser.add_argument("--only-read", action="store_true", help="run nothing")
@@ -460,6 +511,8 @@ def main() -> int:
         return 0 if from_runs(arguments.results, arguments) else 1
     if not arguments.only_read:
         carry_out(arguments.results, arguments)
+    if arguments.estimate:
+        return 0
     rows = read(arguments.results)
     met = told(rows)
     if arguments.write:

@@ -111,7 +111,9 @@ def _print(name: str, result: Result) -> None:
     lost = sum(each.updates_lost or 0 for each in noted)
     goodput = "none" if result.goodput is None else f"{100 * result.goodput:.0f} %"
     accuracy = (
-        "" if result.test_accuracy is None else f", test accuracy {100 * result.test_accuracy:.2f} %"
+        ""
+        if result.test_accuracy is None
+        else f", test accuracy {100 * result.test_accuracy:.2f} %"
     )
     print(
         f"{name}: {result.status}, {len(noted)} kills, goodput {goodput}, "

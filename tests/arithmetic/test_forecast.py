@@ -5,10 +5,12 @@ from dataclasses import replace
 import pytest
 
 from paceline.arithmetic.costs import Costs
-from paceline.arithmetic.exchange import AllReduce, Alone, Servers
+from paceline.arithmetic.events import Simulation
+from paceline.arithmetic.exchange import AllReduce, Alone, Servers, as_in_script
 from paceline.arithmetic.forecast import MOST_SIMULATED, Forecast, Situation, forecast
 from paceline.arithmetic.memory import node_bytes
 from paceline.arithmetic.network import LinkRate, Network
+from paceline.arithmetic.setting import Setting
 from tests.arithmetic.steps import LINK, MB, STEP
 
 FAST = LinkRate(bits_per_s=1e15)
@@ -66,6 +68,98 @@ def test_closed_forms_take_over_where_simulation_ends(exchange: Servers):
     more = replace(exchange, num_servers=exchange.num_servers + (exchange.num_servers > 1))
     beyond = at(MOST_SIMULATED + 1, more)
     assert beyond.step_s == pytest.approx(last.step_s, rel=0.02)
+
+
+RACKED = Network(
+    link=LinkRate(bits_per_s=1e10), uplink=LinkRate(bits_per_s=2e9), rack=8, latency_s=0.0
+)
+
+
+def racked(num_nodes: int, exchange: object, network: Network = RACKED) -> Forecast:
+    return forecast(
+        exchange,
+        Situation(step=STEP, network=network, num_workers=num_nodes, num_nodes=num_nodes),
+    )
+
+
+@pytest.mark.parametrize("overlap", [False, True])
+@pytest.mark.parametrize("averaged", [True, False])
+@pytest.mark.parametrize("nodes", [(48, 64), (256, 257)])
+@pytest.mark.parametrize("is_one", [True, False])
+def test_racks_do_not_vanish_where_they_are_many(overlap, averaged, nodes, is_one):
+    """What crosses an uplink grows with the workers, one server's in proportion."""
+    made, crossing = [], []
+    for num_nodes in nodes:
+        servers = 1 if is_one else num_nodes
+        exchange = Servers(num_servers=servers, overlap=overlap, averaged=averaged)
+        made.append(racked(num_nodes, exchange).step_s)
+        outside = num_nodes - RACKED.rack
+        crossing.append(outside if is_one else 2 * RACKED.rack * outside / num_nodes)
+    assert made[1] / made[0] == pytest.approx(crossing[1] / crossing[0], rel=0.1)
+
+
+@pytest.mark.parametrize("num_servers", [1, 16])
+@pytest.mark.parametrize("overlap", [False, True])
+def test_arithmetic_of_racks_is_what_small_chunks_do_one_by_one(num_servers: int, overlap: bool):
+    exchange = Servers(num_servers=num_servers, overlap=overlap)
+    setting = Setting(
+        step=STEP,
+        exchange=exchange,
+        num_workers=16,
+        num_nodes=16,
+        network=RACKED,
+        costs=Costs(),
+    )
+    followed_s = 16 / Simulation(setting, 300_000).run().worker_steps_per_s
+    assert racked(16, exchange).step_s == pytest.approx(followed_s, rel=0.1)
+
+
+@pytest.mark.parametrize("num_servers", [1, 16])
+def test_racks_make_nothing_quicker(num_servers: int):
+    """What is found by simulating processors is not lost where racks are arithmetic."""
+    costs = Costs(message_s=1e-3, copy_s_per_byte=1e-9)
+    wide = replace(RACKED, uplink=LinkRate(bits_per_s=1e15))
+    free = replace(RACKED, uplink=None, rack=None)
+    exchange = Servers(num_servers=num_servers, overlap=True)
+    with_racks, without = (
+        forecast(
+            exchange,
+            Situation(step=STEP, network=each, num_workers=16, num_nodes=16, costs=costs),
+        ).step_s
+        for each in (wide, free)
+    )
+    assert with_racks >= without
+
+
+def test_the_uplinks_are_named_where_they_are_what_a_step_waits_for():
+    assert racked(64, Servers(num_servers=64)).limit.where == "uplinks of racks"
+
+
+def test_halving_pays_for_all_of_a_rack_that_cross_its_uplink_at_once():
+    """By a ring one node of a rack sends to the next one; by halving all eight do."""
+    halving, ring = (racked(64, AllReduce(algorithm=name)) for name in ("halving", "ring"))
+    assert halving.step_s > 3 * ring.step_s
+    free = replace(RACKED, uplink=None, rack=None)
+    assert racked(64, AllReduce(algorithm="halving"), free).step_s < 0.5 * halving.step_s
+
+
+@pytest.mark.parametrize("whole", [True, False])
+@pytest.mark.parametrize("link", [LINK, LINK.times(100)])
+@pytest.mark.parametrize("num_servers", [1, 256])
+def test_asynchronous_servers_do_not_jump_where_simulation_ends(whole, link, num_servers):
+    """A push that counts as a whole is answered when all of it is in, beyond 256 nodes too."""
+    exchange = Servers(num_servers=num_servers, averaged=False, overlap=True, whole=whole)
+    last = at(256, exchange, link=link)
+    beyond = at(257, replace(exchange, num_servers=num_servers + (num_servers > 1)), link=link)
+    # One by one a few steps only are followed: of one server's workers that is less certain.
+    assert beyond.step_s == pytest.approx(last.step_s, rel=0.02 if num_servers > 1 else 0.3)
+
+
+def test_a_script_exchanges_after_its_backward_pass():
+    for exchange in (AllReduce(), Servers(overlap=True, num_servers=4)):
+        hidden, shown = (at(4, each).step_s for each in (exchange, as_in_script(exchange)))
+        assert shown > hidden + 0.3
+    assert as_in_script(Alone()) == Alone()
 
 
 def test_ten_thousand_nodes_take_no_longer_than_ten():

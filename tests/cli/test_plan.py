@@ -80,3 +80,45 @@ def test_a_stored_run_says_how_long_its_steps_take(tmp_path: Path):
     )
     assert never.returncode == 2
     assert "never reached" in never.stderr
+
+
+SCRIPT = """
+import argparse
+import torch
+from torch import nn
+import paceline
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--width", type=int, required=True)
+width = parser.parse_args().width
+model = nn.Linear(width, 1)
+optimizer = torch.optim.Adam(model.parameters(), lr=0.01)
+model, optimizer = paceline.wrap(model, optimizer)
+for _ in range(1000):
+    optimizer.zero_grad()
+    model(torch.ones(2, width)).sum().backward()
+    optimizer.step()
+"""
+
+
+def test_a_script_is_planned_with_its_own_arguments_and_optimizer(tmp_path: Path):
+    (tmp_path / "train.py").write_text(SCRIPT)
+    done = paceline(
+        *("plan", "train.py", "--machines", "2", "--link", "1gbit", "--json"),
+        *("--", "--width", "50000"),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    table = last_json(done)
+    assert table["model_bytes"] == 4 * 50001
+    assert any("after its backward pass" in each for each in table["notes"])
+    (ring,) = [row for row in table["rows"] if row["label"] == "ring"]
+    assert ring["memory_bytes"] == 4 * table["model_bytes"]  # Adam keeps two of each
+
+
+def test_a_price_alone_prints_the_cost_of_a_million_rows(tmp_path: Path):
+    (tmp_path / "published.toml").write_text(FIGURES)
+    done = paceline("plan", "published.toml", "--machines", "1", "--price", "3.6", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "to 1,000,000 rows" in done.stdout
+    assert "10.00" in done.stdout

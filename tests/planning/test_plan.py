@@ -1,11 +1,13 @@
 """A plan: what it says, and what it refuses."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import paceline
+from paceline.api.verifying import to_verify
 from paceline.arithmetic.costs import NO_COSTS
 from paceline.errors import SpecError
 from paceline.planning import checked as record
@@ -13,7 +15,9 @@ from paceline.planning.advice import recommended, sentences
 from paceline.planning.asking import asked, basis_of
 from paceline.planning.candidates import candidates
 from paceline.planning.checked import Checked
-from paceline.planning.plan import Plan, make_plan
+from paceline.planning.emulation import predicted_steps_per_s
+from paceline.planning.map import winners
+from paceline.planning.plan import Plan, make_plan, network_of
 from paceline.planning.scenario import Scenario
 
 FIGURES = {"batch": 32, "rows_per_s": 100.0, "model_bytes": "100MB"}
@@ -99,6 +103,108 @@ def test_a_rack_is_slower_than_none():
         machines=[8], strategies=["ps-sync"], servers=[1], link="10gbit", uplink="2gbit", rack=2
     )
     assert racks.at(8)[0].samples_per_s < 0.8 * free.at(8)[0].samples_per_s
+
+
+def test_several_servers_apart_are_machines_of_their_own():
+    scenario = Scenario(servers=(2,), strategies=("ps-sync",))
+    (apart,) = [each for each in candidates(scenario, 6) if each.label.endswith("apart")]
+    assert apart.label == "ps-sync, 2 servers apart"
+    assert (apart.num_nodes, apart.exchange.num_servers) == (4, 2)
+    assert not [each for each in candidates(scenario, 2) if each.label.endswith("apart")]
+
+
+def test_numbers_of_machines_with_too_few_for_the_servers_are_left_out():
+    plan = plan_of(machines=[2, 8], strategies=["ps-sync"], servers=[8])
+    assert recommended(plan).machines == 8
+    assert any("Nothing is planned for 2 machines" in each for each in sentences(plan))
+
+
+def test_more_servers_than_any_number_of_machines_are_refused():
+    with pytest.raises(SpecError, match="more servers than any number of machines has: 4"):
+        asked({**FIGURES, "machines": [2, 4], "strategies": ["ps-sync"], "servers": [8]})
+
+
+def test_asynchronous_strategies_alone_are_planned_and_it_says_that_they_are():
+    plan = plan_of(machines=[4], strategies=["ps-async"])
+    assert "No strategy in step was asked for" in list(sentences(plan))[-1]
+
+
+def test_a_price_alone_gives_the_cost_of_a_million_rows():
+    plan = plan_of(machines=[1], price=3.6)
+    (alone,) = plan.at(1)
+    assert alone.cost is None
+    assert alone.cost_per_million == pytest.approx(10.0)
+
+
+def test_a_field_of_the_workload_leaves_the_workload_as_it_is():
+    """`--set workload.bytes=...` has no name in it: the one that was given stays."""
+    planned = paceline.plan(
+        "synthetic", rows_per_s=100.0, batch=8, machines=[1], costs={}, workload={"bytes": "8MB"}
+    )
+    assert planned.plan.basis.step.num_bytes == 8_000_000
+
+
+def test_the_map_knows_of_racks():
+    """With an uplink that carries nothing to speak of, ring is best on the fastest links too."""
+    fields = {"machines": [16], "strategies": ["ring", "ps-sync"], "servers": [16]}
+    racks = plan_of(**fields, uplink="100mbit", rack=8)
+    free, bound = (
+        [row["rows_per_s"] for row in winners(each, 16)] for each in (plan_of(**fields), racks)
+    )
+    assert max(bound) < 0.5 * max(free)
+
+
+def test_a_script_is_planned_as_it_runs():
+    """Its gradients leave after its backward pass, whatever the strategy could do."""
+    scenario = Scenario(strategies=("ring", "ps-sync", "ps-async"), strategy={"overlap": True})
+    ways = list(candidates(scenario, 4, is_script=True))
+    assert len(ways) > 4
+    assert not any(each.exchange.overlap for each in ways)
+    assert all(each.exchange.overlap for each in candidates(scenario, 4))
+
+
+def test_what_cannot_be_verified_is_told_with_everything_else_that_is_wrong():
+    with pytest.raises(SpecError) as caught:
+        paceline.plan("lenet-mnist", verify=True, machines="0,1", uplink="1gbit", rack=2, link="0")
+    told = [(each.field, each.reason) for each in caught.value.problems]
+    assert {"machines", "link"} <= {field for field, _ in told}
+    reasons = " ".join(reason for field, reason in told if field == "--verify")
+    assert "no racks" in reasons
+    assert "from 2 to 16" in reasons
+
+
+def test_a_script_is_not_verified(tmp_path: Path):
+    (tmp_path / "train.py").write_text("raise SystemExit('was started')\n")
+    with pytest.raises(SpecError, match="a script's own loop cannot be replayed"):
+        paceline.plan(tmp_path / "train.py", verify=True, machines=[2])
+
+
+def test_the_recommended_one_is_among_those_that_are_verified():
+    """Asynchronous strategies may be quicker; what is recommended and its runner-up come first."""
+    plan = plan_of(machines=[1, 8], slower={"node7": 3.0}, link="1000gbit")
+    assert not plan.at(8)[0].in_step
+    machines, labels = to_verify(plan)
+    in_step = [row.label for row in plan.at(machines) if row.in_step]
+    assert labels[:2] == in_step[:2]
+    assert labels[0] == recommended(plan).label or machines != recommended(plan).machines
+    assert len(labels) == 3
+
+
+def test_replayed_steps_are_predicted_without_the_spread_that_they_have_not():
+    asked_for = asked({**FIGURES, "machines": [4], "step_factors": [0.5, 1.0, 1.0, 3.0]})
+    basis = basis_of(asked_for, None, NO_COSTS)
+    (ring,) = (each for each in candidates(asked_for.scenario, 4) if each.label == "ring")
+    even = predicted_steps_per_s(
+        ring,
+        replace(basis.step, factors=()),
+        network_of(asked_for.scenario),
+        NO_COSTS,
+        dilation=1.0,
+    )
+    varied = predicted_steps_per_s(
+        ring, basis.step, network_of(asked_for.scenario), NO_COSTS, dilation=1.0
+    )
+    assert varied == even
 
 
 def test_ten_thousand_machines_are_planned():

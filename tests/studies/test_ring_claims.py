@@ -169,6 +169,22 @@ def test_a_servers_exchange_follows_the_computing_and_a_rings_hides_behind_it(ev
     assert ring == pytest.approx(computes_s / 3 + 5 / 3 * crosses_s, rel=0.05)
 
 
+def test_asynchronous_servers_are_not_planned_as_synchronous_ones(evidence_of):
+    """A push that counts as a whole is answered when all of it is in, though chunks leave early."""
+    evidence = evidence_of(("ps", "ps-sync", 6, 50.0, 1.0))
+
+    def overlapped(in_step, **more):
+        run = evidence.first("ps")
+        made = replace(run, result=replace(run.result, in_step=in_step))
+        strategy = {**run.spec["strategy"], "overlap": True, **more}
+        made.__dict__["spec"] = {**run.spec, "strategy": strategy}
+        return ideal_step_s(made)
+
+    # Chunk by chunk it is what synchronous ones do; as a whole it differs.
+    assert overlapped(False, refuse="chunk") == pytest.approx(overlapped(True))
+    assert overlapped(False) != pytest.approx(overlapped(True), rel=0.01)
+
+
 class TestLinks:
     """Ring with six workers at 2, 8 and 32 Gbit."""
 

@@ -11,10 +11,12 @@ from typing import TYPE_CHECKING, Any, Final, final
 from paceline.errors import Problem, SpecError
 from paceline.planning.advice import recommended, sentences
 from paceline.planning.asking import Asked, asked, basis_of
+from paceline.planning.candidates import strategy_problems
 from paceline.planning.checked import Checked, checked
-from paceline.planning.from_run import basis_of_run, fields_of
+from paceline.planning.from_run import basis_of_run, fields_of, optimizer_of
 from paceline.planning.plan import Basis, Plan, PlanRow, make_plan
-from paceline.spec import RunSpec, read_toml
+from paceline.settings import flat, merged, nested
+from paceline.spec import RunSpec
 from paceline.store.runs import DEFAULT_OUT, RunDir, find_run
 from paceline.store.stored import StoredRun
 from paceline.workloads.base import Workload
@@ -27,6 +29,16 @@ if TYPE_CHECKING:
 
 Tell = Callable[[str], None]
 _SCRIPT_STEPS: Final = 40
+_OF_THE_RUN: Final = {
+    "device": "a run says what computes",
+    "batch": "a run says its rows per worker per step",
+    "rows_per_s": "a run says how long its steps take",
+    "model_bytes": "a run says how large its model is",
+    "layers": "a run says what its model is made of",
+    "step_factors": "a run says how its steps vary",
+    "workload": "a run says what is trained",
+    "optimizer": "a run says which optimizer it had",
+}
 
 
 @final
@@ -86,47 +98,64 @@ def plan(
     Raises `SpecError` with everything that is wrong before anything is measured.
     """
     if from_run is not None:
-        asked_for, basis = _from_run(from_run, target, what, fields, Path(out))
+        extra = [] if what is None else [_no_workload(from_run)]
+        extra += [_NOT_OF_A_RUN] * verify
+        asked_for, basis = _from_run(from_run, target, fields, Path(out), problems=extra, tell=tell)
     else:
-        asked_for, basis = _from_workload(what, target, fields, tell)
+        extra = [] if target is None else [Problem("--target", target, _NEEDS_A_RUN)]
+        asked_for = _asked(what, fields, extra, verify=verify)
+        basis = _basis(asked_for, tell)
     made = make_plan(asked_for.scenario, basis)
-    verified: tuple[Verified, ...] = ()
-    if verify:
-        from paceline.planning.emulation import verification_problems
-
-        verification_problems(asked_for)
-        verified = _verified(made, asked_for, tell)
+    verified = _verified(made, asked_for, tell) if verify else ()
     planned = Planned(plan=made, checked=checked(), verified=verified)
     return planned if to is None else _written(planned, Path(to))
 
 
-def _from_workload(
-    what: str | Path | Workload | None, target: str | None, fields: Mapping[str, Any], tell: Tell
-) -> tuple[Asked, Basis]:
-    table = {**_base(what), **fields}
-    extra = []
-    if target is not None:
-        extra.append(Problem("--target", target, "needs a run's learning curve: give --from RUN"))
+_NEEDS_A_RUN: Final = "needs a run's learning curve: give --from RUN"
+_NOT_OF_A_RUN: Final = Problem("--verify", True, "what a run trained is not emulated again")
+
+
+def _no_workload(name: str | Path) -> Problem:
+    return Problem("--from", str(name), "a run says what is trained: give no workload")
+
+
+def _asked(
+    what: str | Path | Workload | None,
+    fields: Mapping[str, Any],
+    problems: list[Problem],
+    *,
+    verify: bool,
+) -> Asked:
+    """Check all of it; raises `SpecError` with everything that is wrong, and `problems`."""
+    table = _table(what, fields)
+    found = list(problems)
+    if verify:
+        from paceline.planning.emulation import verification_problems
+
+        found += verification_problems(table)
     try:
         asked_for = asked(table)
     except SpecError as error:
-        raise SpecError([*extra, *error.problems]) from error
-    if extra:
-        raise SpecError(extra)
-    if asked_for.is_script:
-        return asked_for, _from_script(asked_for, tell)
-    measured = _calibrated(asked_for, tell) if asked_for.needs_calibration else None
-    return asked_for, basis_of(asked_for, measured, _costs(asked_for, tell))
+        raise SpecError([*found, *error.problems]) from error
+    if found:
+        raise SpecError(found)
+    return asked_for
 
 
-def _base(what: str | Path | Workload | None) -> dict[str, Any]:
+def _table(what: str | Path | Workload | None, fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Put fields over a file's, by the rule that all commands have."""
+    from paceline.api import asking
+
     if what is None:
-        return {}
-    if isinstance(what, Workload):
-        return {"workload": what}
-    if str(what).endswith(".toml"):
-        return read_toml(Path(what))
-    return {"workload": {"name": str(what)}}
+        return nested(merged(flat(fields)))
+    return asking.asked(what, fields).table()
+
+
+def _basis(asked_for: Asked, tell: Tell) -> Basis:
+    if asked_for.is_script:
+        return _from_script(asked_for, tell)
+    measured = _calibrated(asked_for, tell) if asked_for.needs_calibration else None
+    return basis_of(asked_for, measured, _costs(asked_for, tell))
 
 
 def _from_script(asked_for: Asked, tell: Tell) -> Basis:
@@ -146,7 +175,8 @@ def _from_script(asked_for: Asked, tell: Tell) -> Basis:
         stored = StoredRun.read(RunDir(Path(result.run)))
         basis = basis_of_run(stored, None, _costs(asked_for, tell))
     title = f"{spec.workload.name}, {_SCRIPT_STEPS} steps on this machine"
-    return dataclasses.replace(basis, title=title)
+    note = "a script exchanges gradients after its backward pass; its layers are taken to be alike"
+    return dataclasses.replace(basis, title=title, notes=(*basis.notes, note))
 
 
 def _calibrated(asked_for: Asked, tell: Tell) -> Rates:
@@ -179,31 +209,33 @@ def _measured_costs(optimizer: Optimizer | None, tell: Tell) -> Costs:
 def _from_run(
     name: str | Path,
     target: str | None,
-    what: object,
     fields: Mapping[str, Any],
     out: Path,
+    *,
+    problems: list[Problem],
+    tell: Tell,
 ) -> tuple[Asked, Basis]:
     run = StoredRun.read(find_run(str(name), out))
-    problems = []
-    if what is not None:
-        problems.append(
-            Problem("--from", str(name), "a run says what is trained: give no workload")
-        )
-    if "device" in fields:
-        problems.append(Problem("device", fields["device"], "a run says what computes"))
     known = fields_of(run)
+    of_run = {key: value for key, value in fields.items() if key in _OF_THE_RUN}
+    found = [*problems, *(Problem(key, of_run[key], _OF_THE_RUN[key]) for key in of_run)]
     if "link" not in known and "link" not in fields:
-        problems.append(Problem("link", None, "the run measured no links: it must be given"))
-    rest = {key: value for key, value in fields.items() if key != "device"}
+        found.append(Problem("link", None, "the run measured no links: it must be given"))
+    rest = {key: value for key, value in fields.items() if key not in _OF_THE_RUN}
     figures = {"batch": run.result.batch_size, "model_bytes": run.result.model_bytes or 1}
     try:
         asked_for = asked({**known, **figures, "rows_per_s": 1.0, **rest})
-        basis = basis_of_run(run, target, asked_for.scenario.costs)
+        given = asked_for.scenario.costs
+        basis = basis_of_run(run, target, given)
     except SpecError as error:
-        raise SpecError([*problems, *error.problems]) from error
-    if problems:
-        raise SpecError(problems)
-    return asked_for, basis
+        raise SpecError([*found, *error.problems]) from error
+    if basis.is_script:
+        found += strategy_problems(asked_for.scenario, is_script=True)
+    if found:
+        raise SpecError(found)
+    if given is not None:
+        return asked_for, basis
+    return asked_for, basis_of_run(run, target, None, _measured_costs(optimizer_of(run), tell))
 
 
 def _verified(made: Plan, asked_for: Asked, tell: Tell) -> tuple[Verified, ...]:

@@ -12,9 +12,10 @@ from paceline.planning.advice import recommended
 from paceline.planning.candidates import Candidate, candidates
 from paceline.planning.emulation import (
     BUDGET_BITS_PER_S,
+    MOST_EMULATED,
     Verified,
     as_measured,
-    dilation_for,
+    dilation_of,
     emulated_spec,
     measured_steps_per_s,
     predicted_steps_per_s,
@@ -28,8 +29,7 @@ if TYPE_CHECKING:
     from paceline.planning.plan import Plan
     from paceline.spec import RunSpec
 
-MOST_EMULATED: Final = 16
-"""More nodes than this are more than a usual machine emulates."""
+_MOST_VERIFIED: Final = 3
 _SECONDS: Final = 8.0
 _LEAST_STEPS: Final = 6
 _MOST_STEPS: Final = 60
@@ -38,13 +38,8 @@ _MOST_STEPS: Final = 60
 def verified_rows(
     plan: Plan, asked_for: Asked, tell: Callable[[str], None]
 ) -> tuple[Verified, ...]:
-    """Run the three best on the recommended number of machines, or on as many as can be here."""
-    chosen = recommended(plan).machines
-    possible = [each for each in plan.scenario.machines if 1 < each <= MOST_EMULATED]
-    if not possible:
-        return ()
-    machines = chosen if chosen in possible else max(possible)
-    labels = [row.label for row in plan.at(machines)[:3]]
+    """Run the recommended one, the runner-up and one more; on as many machines as can be here."""
+    machines, labels = to_verify(plan)
     wanted = {each.label: each for each in candidates(plan.scenario, machines)}
     assert asked_for.spec is not None
     with tempfile.TemporaryDirectory() as folder:
@@ -54,6 +49,18 @@ def verified_rows(
             tell(f"emulating {label} on {machines} nodes")
             found.append(_verify(wanted[label], plan, asked_for.spec, device, folder))
         return tuple(found)
+
+
+def to_verify(plan: Plan) -> tuple[int, list[str]]:
+    """Say on how many machines, and which: those in step first, as they are recommended.
+
+    Where the recommended number is none that can be emulated, it is the largest that can.
+    """
+    chosen = recommended(plan)
+    possible = [row.machines for row in plan.rows if 1 < row.machines <= MOST_EMULATED]
+    machines = chosen.machines if chosen.machines in possible else max(possible, default=0)
+    rows = sorted(plan.at(machines), key=lambda row: (row != chosen, not row.in_step))
+    return machines, [row.label for row in rows[:_MOST_VERIFIED]]
 
 
 def _device(spec: RunSpec, plan: Plan, folder: Path) -> str:
@@ -74,7 +81,7 @@ def _device(spec: RunSpec, plan: Plan, folder: Path) -> str:
 
 def _verify(candidate: Candidate, plan: Plan, spec: RunSpec, device: str, folder: str) -> Verified:
     scenario, basis = plan.scenario, plan.basis
-    dilation = round(dilation_for(candidate, scenario.link, BUDGET_BITS_PER_S), 2)
+    dilation = dilation_of(candidate, scenario, basis, BUDGET_BITS_PER_S)
     predicted = predicted_steps_per_s(
         candidate, basis.step, network_of(scenario), basis.costs, dilation=dilation
     )

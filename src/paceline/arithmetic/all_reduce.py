@@ -18,6 +18,7 @@ from typing import Final, final
 from paceline.arithmetic.costs import Costs
 from paceline.arithmetic.exchange import BUCKET_BYTES, AllReduce
 from paceline.arithmetic.network import HEADER_BYTES, LinkRate, Network
+from paceline.arithmetic.racks import halving_rates
 from paceline.arithmetic.step import ComputeStep
 
 SEGMENT_BYTES: Final = 1 << 20
@@ -81,7 +82,7 @@ def reduction(
         tried = [reduction(num_bytes, num_nodes, network, costs, e) for e in ("ring", "halving")]
         return min(tried, key=lambda each: each.whole_s)
     if algorithm == "halving":
-        return _halving(num_bytes, num_nodes, rate, network.latency_s, costs)
+        return _halving(num_bytes, num_nodes, network, costs)
     return _ring(num_bytes, num_nodes, rate, network.latency_s, costs)
 
 
@@ -110,21 +111,33 @@ def _segment_bytes(chunk: float) -> float:
     return max(LEAST_SEGMENT_BYTES, min(SEGMENT_BYTES, chunk / SEGMENTS))
 
 
-def _halving(
-    num_bytes: int, num_nodes: int, rate: LinkRate, latency_s: float, costs: Costs
-) -> Reduction:
+def num_messages(num_bytes: int, exchange: AllReduce, num_ranks: int) -> int:
+    """Count the messages of a rank in a step, about."""
+    if num_ranks == 1:
+        return 0
+    chunk = min(num_bytes, exchange.bucket_bytes) / num_ranks
+    count = math.ceil(num_bytes / exchange.bucket_bytes) * 2 * (num_ranks - 1)
+    return count * max(1, math.ceil(chunk / _segment_bytes(chunk)))
+
+
+def _halving(num_bytes: int, num_nodes: int, network: Network, costs: Costs) -> Reduction:
     """Pairs exchange half of what is left, log N times, and the other way round.
 
     Nodes beyond the largest power of two hand all they have to another first, and get it back.
     """
     rounds = int(math.log2(num_nodes))
     power = 2**rounds
-    pieces = [num_bytes / 2 ** (each + 1) for each in range(rounds)] * 2
+    halves = [num_bytes / 2 ** (each + 1) for each in range(rounds)]
+    pieces = [*halves, *halves[::-1]]
     if power != num_nodes:
         pieces += [num_bytes, num_bytes]
-    travels_s = sum(rate.seconds(each + HEADER_BYTES) for each in pieces)
+    rates = halving_rates(network, num_nodes)
+    travels_s = sum(
+        rate.seconds(each + HEADER_BYTES) for rate, each in zip(rates, pieces, strict=True)
+    )
     handled_s = sum(2 * costs.message(each) + costs.add_s_per_byte * each for each in pieces)
-    waits_s = math.ceil(num_bytes / HALVED_AT_ONCE_BYTES) * len(pieces) * latency_s
+    at_once = math.ceil(num_bytes / HALVED_AT_ONCE_BYTES)
+    waits_s = at_once * len(pieces) * network.latency_s
     whole_s = travels_s + handled_s + waits_s
     return Reduction(sending_s=whole_s, whole_s=whole_s, travels_s=travels_s, latency_s=waits_s)
 
@@ -159,7 +172,7 @@ def all_reduce_step(
     ranks = num_nodes if exchange.shares_memory else num_workers
     sent_s = ended_s = link_s = latency_s = 0.0
     for ready_s, num_bytes in buckets(step, exchange):
-        begins_s = max(ready_s, sent_s)
+        begins_s = max(ready_s if exchange.overlap else step.compute_s, sent_s)
         within_s = (inside - 1) * num_bytes * costs.add_s_per_byte
         one = reduction(num_bytes, ranks, network, costs, exchange.algorithm)
         sent_s = begins_s + within_s + one.sending_s

@@ -8,6 +8,9 @@ A step is bounded by computing, and by what of the communication computing canno
   back after the last has arrived.
 - With overlap it begins when the first gradient is finished, and what is left of it when the last
   has come is one chunk of each worker's.
+- Answers to a push that counts as a whole come when all of it is in: nothing hides them but the
+  forward pass, whose later layers may wait.
+- What crosses racks is bounded by their uplinks in the same way.
 - For asynchronous workers there are two answers: in step with each other, and spread.
 """
 
@@ -16,6 +19,7 @@ from __future__ import annotations
 from paceline.arithmetic.costs import NO_COSTS, Costs
 from paceline.arithmetic.exchange import CHUNK_BYTES, Servers
 from paceline.arithmetic.network import LinkRate
+from paceline.arithmetic.racks import NO_RACKS, RackLoad
 from paceline.arithmetic.step import ComputeStep
 
 
@@ -28,18 +32,81 @@ def servers_step_s(
     costs: Costs = NO_COSTS,
     latency_s: float = 0.0,
     per_node: int = 1,
+    racks: RackLoad = NO_RACKS,
 ) -> float:
     """Predict a step of workers in step with each other, given one of the slowest of them."""
     busiest = busiest_bytes(step.num_bytes, num_workers, exchange, per_node)
     processor_s = processor_s_of(step, exchange, num_workers, costs)
     if not busiest:
         return step.compute_s + processor_s
-    exchanged_s = max(link.seconds(busiest), processor_s)
+    exchanged_s = max(link.seconds(busiest), racks.exchanged_s, processor_s)
     after_s = link.seconds(_comes_after(step.num_bytes, num_workers, exchange, per_node))
+    after_s = max(after_s, racks.after_s) + 2 * latency_s
+    if _is_whole(step, exchange):
+        return _whole_push_s(step, link, exchanged_s) + 2 * latency_s
+    return _hidden_s(step, exchange, exchanged_s) + after_s
+
+
+def _hidden_s(step: ComputeStep, exchange: Servers, exchanged_s: float) -> float:
+    """Compute, and exchange what computing does not hide."""
     if not exchange.overlaps(step.num_bytes, has_rows=step.rows is not None):
-        return step.compute_s + exchanged_s + after_s + 2 * latency_s
-    first_s = step.gradients[0].ready_s
-    return max(step.compute_s, first_s + exchanged_s) + after_s + 2 * latency_s
+        return step.compute_s + exchanged_s
+    return max(step.compute_s, step.gradients[0].ready_s + exchanged_s)
+
+
+def _is_whole(step: ComputeStep, exchange: Servers) -> bool:
+    overlaps = exchange.overlaps(step.num_bytes, has_rows=step.rows is not None)
+    return overlaps and exchange.whole and not exchange.averaged
+
+
+def _whole_push_s(step: ComputeStep, link: LinkRate, exchanged_s: float) -> float:
+    """Push during back-propagation; answers come when all of it is in, first layers first.
+
+    `exchanged_s` is both ways: where a link carries only one of them, that is all of it, and an
+    answer of the worker's own comes after.
+    """
+    own_s = link.seconds(step.num_bytes)
+    pushed_s = max(step.compute_s, step.gradients[0].ready_s + max(own_s, exchanged_s - own_s))
+    return pushed_s + _delay_s(step, own_s / (step.num_bytes or 1))
+
+
+def _delay_s(step: ComputeStep, s_per_byte: float) -> float:
+    """How much later a forward pass ends whose layers wait for their parameters, in their order."""
+    came_s = computed_s = delay_s = 0.0
+    for each in step.layers:
+        came_s += each.num_bytes * s_per_byte
+        delay_s = max(delay_s, came_s - computed_s)
+        computed_s += each.forward_s
+    return delay_s
+
+
+def spread_steps_per_s(
+    step: ComputeStep,
+    link: LinkRate,
+    num_workers: int,
+    exchange: Servers,
+    *,
+    costs: Costs = NO_COSTS,
+    latency_s: float = 0.0,
+    per_node: int = 1,
+    racks: RackLoad = NO_RACKS,
+) -> float:
+    """Predict the steps per second of workers that share one server and wait for none.
+
+    While some exchange, others compute, until a link is full all the time. Those beside the server
+    need no link, those of its rack no uplink.
+    """
+    sent_s, last = link.seconds(step.num_bytes), min(exchange.chunk_bytes, step.num_bytes)
+    own_s = _hidden_s(step, exchange, sent_s) + link.seconds(last) + 2 * latency_s
+    if _is_whole(step, exchange):
+        own_s = _whole_push_s(step, link, sent_s) + 2 * latency_s
+    processor_s = processor_s_of(step, exchange, num_workers, costs)
+    beside = 0 if exchange.apart else per_node
+    near = num_workers - beside - racks.outside
+    per_s = beside / max(step.compute_s, processor_s)
+    far_per_s = racks.outside / max(own_s, racks.exchanged_s, racks.outside * sent_s, processor_s)
+    left_per_s = 1 / sent_s - far_per_s if sent_s else float("inf")
+    return per_s + far_per_s + min(near / max(own_s, processor_s), max(0.0, left_per_s))
 
 
 def _comes_after(num_bytes: int, num_workers: int, exchange: Servers, per_node: int) -> float:

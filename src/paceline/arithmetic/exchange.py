@@ -5,7 +5,7 @@ A strategy of somebody's own that describes nothing cannot be planned, and a pla
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final, Literal, final
 
 BUCKET_BYTES: Final = 4 << 20
@@ -34,6 +34,8 @@ class AllReduce:
     """Whether workers of one node meet in its memory, and only one of them talks to others."""
     algorithm: Literal["ring", "halving", "auto"] = "ring"
     """`auto` is whichever is quicker."""
+    overlap: bool = True
+    """Whether buckets leave during back-propagation."""
 
 
 @final
@@ -57,9 +59,19 @@ class Servers:
     moves_rows: bool = True
     """Whether only the rows of a table that a batch touches travel."""
 
+    @property
+    def is_one_for_all(self) -> bool:
+        """Whether workers share one server and wait for none."""
+        return self.num_servers == 1 and not self.averaged and self.staleness is None
+
     def overlaps(self, num_bytes: int, *, has_rows: bool = False) -> bool:
         """Whether a model of so many bytes is exchanged while it computes: not one chunk alone."""
         return self.overlap and num_bytes > self.chunk_bytes and not has_rows
 
 
 Exchange = Alone | AllReduce | Servers
+
+
+def as_in_script(exchange: Exchange) -> Exchange:
+    """Give what is exchanged from a script's own loop: only after its backward pass has ended."""
+    return exchange if isinstance(exchange, Alone) else replace(exchange, overlap=False)

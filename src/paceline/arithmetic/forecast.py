@@ -8,15 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Final, Literal, final
+from typing import Any, Final, Literal, final
 
 from paceline.arithmetic.all_reduce import all_reduce_step
-from paceline.arithmetic.closed_form import processor_s_of, servers_step_s
+from paceline.arithmetic.closed_form import (
+    busiest_bytes,
+    processor_s_of,
+    servers_step_s,
+    spread_steps_per_s,
+)
 from paceline.arithmetic.costs import NO_COSTS, Costs
 from paceline.arithmetic.events import Simulation
 from paceline.arithmetic.exchange import AllReduce, Alone, Exchange, Servers
 from paceline.arithmetic.network import Network
-from paceline.arithmetic.setting import Setting
+from paceline.arithmetic.racks import rack_load
+from paceline.arithmetic.setting import MOST_ONE_BY_ONE, Setting
 from paceline.arithmetic.spread import expected_slowest, mean
 from paceline.arithmetic.step import ComputeStep
 
@@ -80,18 +86,37 @@ class Forecast:
     """The part of a step that each thing is busy: `compute`, links, servers' processors."""
 
 
-def forecast(exchange: Exchange, situation: Situation) -> Forecast:
-    """Predict one strategy."""
+def forecast(exchange: Exchange, situation: Situation, *, simulate: bool = True) -> Forecast:
+    """Predict one strategy; without `simulate` by closed forms alone, which is quicker."""
     if isinstance(exchange, Alone):
         return _alone(situation)
     if not isinstance(exchange, Servers) or not exchange.moves_rows:
         situation = replace(situation, step=situation.step.with_whole_table())
     if isinstance(exchange, AllReduce):
         return _all_reduce(exchange, situation)
-    num_nodes = situation.num_nodes + exchange.num_servers * exchange.apart
-    if num_nodes <= MOST_SIMULATED:
+    if simulate and _is_simulated(exchange, situation):
         return _simulated(exchange, situation)
-    return _by_closed_form(exchange, situation)
+    made = _by_closed_form(exchange, situation)
+    without = replace(situation, network=replace(situation.network, uplink=None, rack=None))
+    if simulate and without != situation and _is_simulated(exchange, without):
+        # Racks make nothing quicker: what a simulation of the rest finds beside is not lost.
+        free = _simulated(exchange, without)
+        return min(made, free, key=lambda each: each.worker_steps_per_s)
+    return made
+
+
+def _is_simulated(exchange: Servers, situation: Situation) -> bool:
+    """Whether following chunks says more than arithmetic.
+
+    Nodes that differ by their racks only are too many to follow one by one in chunks as small as
+    they are, and large ones come back too late.
+    """
+    num_nodes = situation.num_nodes + exchange.num_servers * exchange.apart
+    if num_nodes > MOST_SIMULATED or situation.network.num_racks(num_nodes) == 1:
+        return num_nodes <= MOST_SIMULATED
+    without = _setting(exchange, situation, replace(situation.network, uplink=None, rack=None))
+    is_free = without.is_even and exchange.is_one_for_all
+    return num_nodes <= MOST_ONE_BY_ONE or not (without.is_alike or is_free)
 
 
 def _alone(situation: Situation) -> Forecast:
@@ -119,39 +144,50 @@ def _all_reduce(exchange: AllReduce, situation: Situation) -> Forecast:
 
 
 def _simulated(exchange: Servers, situation: Situation) -> Forecast:
-    made = Simulation(
-        Setting(
-            step=situation.step,
-            exchange=exchange,
-            num_workers=situation.num_workers,
-            num_nodes=situation.num_nodes,
-            network=situation.network,
-            costs=situation.costs,
-            slowness=situation.slowness,
-        )
-    ).run()
+    made = Simulation(_setting(exchange, situation, situation.network)).run()
     if not made.worker_steps_per_s:  # too many pairs to follow, and no two of them alike
         return _by_closed_form(exchange, situation)
     return _made(situation, made.worker_steps_per_s, made.busy)
 
 
-def _by_closed_form(exchange: Servers, situation: Situation) -> Forecast:
-    link = situation.network.slowest(situation.num_nodes)
-    step = situation.step
-    usual = _slowest_step(situation) if exchange.averaged else step.scaled(mean(step.factors))
-    step_s = servers_step_s(
-        usual,
-        link,
-        situation.num_workers,
-        exchange,
+def _setting(exchange: Servers, situation: Situation, network: Network) -> Setting:
+    return Setting(
+        step=situation.step,
+        exchange=exchange,
+        num_workers=situation.num_workers,
+        num_nodes=situation.num_nodes,
+        network=network,
         costs=situation.costs,
-        latency_s=situation.network.latency_s,
-        per_node=situation.per_node,
+        slowness=situation.slowness,
     )
-    processor_s = processor_s_of(step, exchange, situation.num_workers, situation.costs)
+
+
+def _by_closed_form(exchange: Servers, situation: Situation) -> Forecast:
+    network, step = situation.network, situation.step
+    usual = _slowest_step(situation) if exchange.averaged else step.scaled(mean(step.factors))
+    workers, nodes = situation.num_workers, situation.num_nodes
+    racks = rack_load(step.num_bytes, exchange, workers, nodes, network)
+    link = network.slowest(nodes)
+    more: dict[str, Any] = {
+        "costs": situation.costs,
+        "latency_s": network.latency_s,
+        "per_node": situation.per_node,
+        "racks": racks,
+    }
+    if exchange.is_one_for_all:
+        per_s = spread_steps_per_s(usual, link, workers, exchange, **more)
+    else:
+        per_s = workers / servers_step_s(usual, link, workers, exchange, **more)
+    step_s = workers / per_s
+    processor_s = processor_s_of(step, exchange, workers, situation.costs)
+    busiest = busiest_bytes(step.num_bytes, workers, exchange, situation.per_node)
+    is_by_racks = racks.exchanged_s > link.seconds(busiest)
     exposed_s = max(0.0, step_s - usual.compute_s)
-    shares = {"links": exposed_s / step_s, "server0": processor_s / step_s}
-    return _made(situation, situation.num_workers / step_s, shares)
+    shares = {
+        "uplinks of racks" if is_by_racks else "links": exposed_s / step_s,
+        "server0": min(1.0, processor_s / step_s),
+    }
+    return _made(situation, per_s, shares)
 
 
 def _made(situation: Situation, per_s: float, shares: dict[str, float]) -> Forecast:

@@ -10,7 +10,7 @@ from paceline.arithmetic.exchange import Servers
 from paceline.arithmetic.network import Network
 from paceline.arithmetic.step import ComputeStep
 
-_MOST_ONE_BY_ONE: Final = 8
+MOST_ONE_BY_ONE: Final = 8
 """Where every worker talks to a server on every node, more nodes than this are too many pairs."""
 
 
@@ -45,7 +45,7 @@ class Setting:
     @property
     def deals_chunks(self) -> bool:
         """Whether servers are few enough to follow each chunk to its own one."""
-        return 1 < self.exchange.num_servers <= self.num_nodes <= _MOST_ONE_BY_ONE
+        return 1 < self.exchange.num_servers <= self.num_nodes <= MOST_ONE_BY_ONE
 
     @property
     def is_alike(self) -> bool:
@@ -53,9 +53,13 @@ class Setting:
 
         Those out of step do so too, on average, where many servers share the load evenly.
         """
-        spread = self.exchange.num_servers == self.num_nodes > _MOST_ONE_BY_ONE
-        is_even = self.network.is_uniform and len({*self.all_slowness}) == 1
-        return is_even and (self.is_in_step or spread)
+        spread = self.exchange.num_servers == self.num_nodes > MOST_ONE_BY_ONE
+        return self.is_even and (self.is_in_step or spread)
+
+    @property
+    def is_even(self) -> bool:
+        """Whether nodes compute equally fast, over equal links."""
+        return self.network.is_uniform and len({*self.all_slowness}) == 1
 
 
 @final

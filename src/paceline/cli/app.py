@@ -73,6 +73,7 @@ COMMANDS: Final = (
         "plan",
         "Predict every strategy on every number of machines, and recommend one.",
         "plan",
+        passes_on=True,
     ),
     CommandEntry(
         "calibrate",

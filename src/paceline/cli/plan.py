@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from paceline.cli.lazy import passed_on
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -32,6 +34,8 @@ Examples:
 
   paceline plan --from last --machines 16 --price 0.9 --samples 5000000
 
+  paceline plan train.py --machines 1,4 --link 1gbit -- --batch 64
+
   paceline plan published.toml
 """
 
@@ -40,9 +44,10 @@ def plan(  # noqa: PLR0917 - each is an option on the command line
     workload: Annotated[
         str | None,
         typer.Argument(
-            metavar="[WORKLOAD|FILE.toml]",
+            metavar="[WORKLOAD|train.py|FILE.toml]",
             help="One that `paceline workloads` lists, a class of your own "
-            "(my_model.py:MyWorkload), or a TOML file with the fields of a plan.",
+            "(my_model.py:MyWorkload), a training script (train.py), whose own arguments come "
+            "after --, or a TOML file with the fields of a plan.",
             show_default=False,
         ),
     ] = None,
@@ -86,7 +91,11 @@ def plan(  # noqa: PLR0917 - each is an option on the command line
         typer.Option(help="Workers on each machine (default: 1).", rich_help_panel=_WHERE),
     ] = None,
     price: Annotated[
-        float | None, typer.Option(help="Per machine and hour.", rich_help_panel=_WHERE)
+        float | None,
+        typer.Option(
+            help="Per machine and hour: adds a cost, of a million rows or of --samples.",
+            rich_help_panel=_WHERE,
+        ),
     ] = None,
     strategies: Annotated[
         str | None,
@@ -153,13 +162,15 @@ def plan(  # noqa: PLR0917 - each is an option on the command line
         bool,
         typer.Option(
             "--verify",
-            help="Run the recommended strategy and the next two emulated here, and compare.",
+            help="Run the recommended candidate, the runner-up and one more emulated here, and "
+            "compare.",
             rich_help_panel=_SHOW,
         ),
     ] = False,
     json_: Annotated[
         bool, typer.Option("--json", help="Print JSON.", rich_help_panel=_SHOW)
     ] = False,
+    context: typer.Context = None,  # type: ignore[assignment]  # typer gives it
 ) -> None:
     """Predict every strategy on every number of machines, and recommend one."""
     from paceline.api.planned import plan as make
@@ -177,6 +188,7 @@ def plan(  # noqa: PLR0917 - each is an option on the command line
         "device": device,
         "batch": batch,
         "samples": samples,
+        "workload.args": passed_on(context) or None,
     }
     made = make(
         workload,
@@ -197,10 +209,10 @@ def plan(  # noqa: PLR0917 - each is an option on the command line
 def _given(options: dict[str, Any], settings: list[str]) -> dict[str, Any]:
     """Give the options that were given, and every FIELD=VALUE of --set, as one table."""
     from paceline.cli.run import fields_of
-    from paceline.settings import nested
+    from paceline.settings import merged, nested
 
     chosen = {key: value for key, value in options.items() if value is not None}
-    return {**chosen, **nested(fields_of(settings))}
+    return nested(merged(chosen, fields_of(settings)))
 
 
 def _teller() -> Callable[[str], None]:
@@ -227,7 +239,7 @@ def _print(made: Planned, *, show_all: bool) -> None:
         console.print(f"note: {note}", markup=False)
     console.print()
     console.print(_rows(made.plan, show_all=show_all))
-    if scenario.samples or basis.samples:
+    if scenario.samples or basis.samples or scenario.price:
         console.print()
         console.print(_costs(made.plan))
     for each in made.verified:
@@ -284,12 +296,16 @@ def _rows(plan: Plan, *, show_all: bool) -> TextGrid:
 
 
 def _costs(plan: Plan) -> TextGrid:
+    """Show time and cost to the wanted rows; where there are none, the cost of a million."""
     from paceline.cli.tables import plain_table
     from paceline.planning.plan import best_rows
 
     samples = plan.scenario.samples or plan.basis.samples
-    table = plain_table("machines>", f"strategy, to {samples:,} rows", "hours>", "cost>")
+    wanted = f"{samples:,}" if samples else "1,000,000"
+    table = plain_table("machines>", f"strategy, to {wanted} rows", "hours>", "cost>")
     for row in best_rows(plan):
-        cost = "-" if row.cost is None else f"{row.cost:,.2f}"
-        table.add_row(f"{row.machines}", row.label, f"{(row.seconds or 0) / 3600:,.3g}", cost)
+        seconds = row.seconds or 1e6 / row.samples_per_s
+        cost = row.cost if samples else row.cost_per_million
+        said = "-" if cost is None else f"{cost:,.2f}" if cost >= 1 else f"{cost:,.2g}"
+        table.add_row(f"{row.machines}", row.label, f"{seconds / 3600:,.3g}", said)
     return table

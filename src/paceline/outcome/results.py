@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from pathlib import PurePath
-from typing import Any, Literal, Self, final
+from typing import Any, Final, Literal, Self, final
 
 from paceline.errors import StoreError
 from paceline.outcome.buckets import BucketTotals
@@ -73,6 +73,10 @@ class PairRate:
     bits_per_s: float
     """Headers included."""
     round_trip_s: float
+
+
+OPTIMIZER_STATES: Final = "optimizer_states"
+"""In `WorkerTotals.other` of a script: values that its optimizers keep for each parameter."""
 
 
 @final

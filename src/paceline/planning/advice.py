@@ -25,7 +25,7 @@ def recommended(plan: Plan) -> PlanRow:
 
     With a price and a number of rows: on as many as cost no more than a tenth above the cheapest.
     """
-    best = [_best_in_step(plan, count) for count in sorted({*plan.scenario.machines})]
+    best = [_best_in_step(plan, count) for count in planned_counts(plan)]
     priced = [row.cost for row in best if row.cost is not None]
     if priced and len(priced) == len(best):
         limit = 1.1 * min(priced)
@@ -41,18 +41,28 @@ def recommended(plan: Plan) -> PlanRow:
     return chosen
 
 
+def planned_counts(plan: Plan) -> list[int]:
+    """Give the numbers of machines of which anything is planned: servers may be too many."""
+    return sorted({row.machines for row in plan.rows})
+
+
 def _best_in_step(plan: Plan, machines: int) -> PlanRow:
     rows = plan.at(machines)
-    return next((row for row in rows if row.in_step), rows[0])
+    in_step = [row for row in rows if row.in_step]
+    return (in_step or rows)[0]
 
 
 def sentences(plan: Plan) -> Iterator[str]:
     """Say what to do, why not more, and what is not known."""
     chosen = recommended(plan)
     yield _recommendation(plan, chosen)
-    more = [count for count in sorted({*plan.scenario.machines}) if count > chosen.machines]
+    more = [count for count in planned_counts(plan) if count > chosen.machines]
     if more:
         yield _why_not_more(chosen, _best_in_step(plan, more[0]))
+    missing = sorted({*plan.scenario.machines} - {*planned_counts(plan)})
+    if missing:
+        counts = ", ".join(map(str, missing))
+        yield f"Nothing is planned for {counts} machines: more servers than machines are asked for."
     yield from _what_stale_ones_bring(plan, chosen)
 
 
@@ -94,6 +104,9 @@ def _why_not_more(chosen: PlanRow, more: PlanRow) -> str:
 def _what_stale_ones_bring(plan: Plan, chosen: PlanRow) -> Iterator[str]:
     stale = [row for row in plan.at(chosen.machines) if not row.in_step]
     if not stale:
+        return
+    if not chosen.in_step:
+        yield "Not known: what stale gradients do to accuracy. No strategy in step was asked for."
         return
     gain = stale[0].samples_per_s / chosen.samples_per_s - 1
     quicker = f" {stale[0].label} would make {100 * gain:.0f} % more rows/s." if gain > TIE else ""

@@ -10,7 +10,7 @@ from typing import Any, Final, final
 from paceline.compute import rates
 from paceline.description import build
 from paceline.errors import Problem, SpecError, WorkloadError
-from paceline.planning.candidates import strategy_problems
+from paceline.planning.candidates import count_problems, strategy_problems
 from paceline.planning.plan import Basis
 from paceline.planning.scenario import LayerEntry, Scenario
 from paceline.planning.steps import step_by_figures, step_of
@@ -48,7 +48,11 @@ def asked(table: Mapping[str, Any]) -> Asked:
     if "workload" not in of_spec:
         problems += _figure_problems(rest, of_spec)
     named = scenario or _only_strategies(rest)
-    problems += strategy_problems(named) if named is not None else []
+    is_script = spec is not None and spec.workload.is_script
+    wrong = [] if named is None else list(strategy_problems(named, is_script=is_script))
+    problems += wrong
+    if scenario is not None and not wrong:
+        problems += count_problems(scenario)
     if spec is not None:
         problems += _model_problems(spec, scenario)
     if problems:
@@ -82,6 +86,7 @@ def _layer(table: object) -> LayerEntry:
 
 
 def _spec(table: dict[str, Any], batch: object, problems: list[Problem]) -> RunSpec | None:
+    table = dict(table)
     device = str(table.get("device", rates.REAL))
     if device.endswith(".toml") and not rates.is_replayed(device):
         table["device"] = f"{rates.PREFIX}{device}"
@@ -108,7 +113,9 @@ def _figure_problems(rest: Mapping[str, Any], of_spec: Mapping[str, Any]) -> lis
 def _model_problems(spec: RunSpec, scenario: Scenario | None) -> list[Problem]:
     """Say why a model cannot be taken apart or calibrated, before anything is measured."""
     if spec.workload.is_script:
-        return []
+        rate = None if scenario is None else scenario.rows_per_s
+        reason = "a script is run to see how long its steps take"
+        return [] if rate is None else [Problem("rows_per_s", rate, reason)]
     from paceline.training.rows import Rows
     from paceline.workloads.anatomy import undrawn_model
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, final
 
-from paceline.arithmetic.exchange import Exchange
+from paceline.arithmetic.exchange import Exchange, as_in_script
 from paceline.errors import Problem, SpecError
 from paceline.parts import build_part
 from paceline.planning.scenario import Scenario
@@ -30,8 +30,19 @@ class Candidate:
     num_workers: int
 
 
-def candidates(scenario: Scenario, num_machines: int) -> Iterator[Candidate]:
-    """Give every way to use so many machines that can be planned."""
+def candidates(
+    scenario: Scenario, num_machines: int, *, is_script: bool = False
+) -> Iterator[Candidate]:
+    """Give every way to use so many machines that can be planned.
+
+    `is_script`: what is trained has a loop of its own, so nothing leaves before backward has ended.
+    """
+    for each in _candidates(scenario, num_machines):
+        exchange = as_in_script(each.exchange) if is_script else each.exchange
+        yield dataclasses.replace(each, exchange=exchange)
+
+
+def _candidates(scenario: Scenario, num_machines: int) -> Iterator[Candidate]:
     if num_machines == 1 and scenario.workers_per_node == 1:
         yield _made(Single(), scenario, 1, "single")
         return
@@ -42,7 +53,7 @@ def candidates(scenario: Scenario, num_machines: int) -> Iterator[Candidate]:
             continue
         for count in _server_counts(scenario, num_machines):
             for placement in ("beside", "separate"):
-                if placement == "separate" and (count >= num_machines or count > 1):
+                if placement == "separate" and count >= num_machines:
                     continue
                 fields = {"servers": count, "placement": placement}
                 label = _label(name, count, num_machines, placement)
@@ -55,11 +66,10 @@ def _server_counts(scenario: Scenario, num_machines: int) -> list[int]:
 
 
 def _label(name: str, count: int, num_machines: int, placement: str) -> str:
+    servers = f"{count} server{'s'[: count - 1]}"
     if placement == "separate":
-        return f"{name}, 1 server apart"
-    if count == num_machines:
-        return f"{name}, a server beside each"
-    return f"{name}, {count} server{'s'[: count - 1]}"
+        return f"{name}, {servers} apart"
+    return f"{name}, a server beside each" if count == num_machines else f"{name}, {servers}"
 
 
 def _made(strategy: Strategy, scenario: Scenario, num_machines: int, label: str) -> Candidate:
@@ -87,7 +97,7 @@ def strategy_of(name: str, scenario: Scenario, more: dict[str, Any] | None = Non
     return made
 
 
-def strategy_problems(scenario: Scenario) -> Iterator[Problem]:
+def strategy_problems(scenario: Scenario, *, is_script: bool = False) -> Iterator[Problem]:
     """Say which strategies there are not, or cannot be planned, and which fields none has."""
     known: set[str] = set()
     for name in scenario.strategies:
@@ -100,9 +110,19 @@ def strategy_problems(scenario: Scenario) -> Iterator[Problem]:
         if made.pattern(2) is None:
             reason = "does not say how it exchanges gradients (Strategy.pattern)"
             yield Problem("strategies", name, reason, tuple(STRATEGIES.entries))
+        elif is_script and made.scripts is None:
+            reason = "this strategy applies updates itself, so it cannot run a script"
+            yield Problem("strategies", name, reason)
         elif made.counts_steps is False or isinstance(made, Single):
             reason = "trains no shared model on several machines"
             yield Problem("strategies", name, reason, ("ring", "ddp", "ps-sync", "ps-async"))
     for key in sorted(scenario.strategy.keys() - known):
         reason = "none of the strategies has such a field"
         yield Problem(f"strategy.{key}", scenario.strategy[key], reason, tuple(sorted(known)))
+
+
+def count_problems(scenario: Scenario) -> Iterator[Problem]:
+    """Say where nothing is left to be planned: more servers than there are machines."""
+    if scenario.machines and not any(any(candidates(scenario, n)) for n in scenario.machines):
+        reason = f"more servers than any number of machines has: {max(scenario.machines)} at most"
+        yield Problem("servers", ",".join(map(str, scenario.servers)), reason)

@@ -8,29 +8,44 @@ times less as time is slowed, and so it does in the prediction.
 from __future__ import annotations
 
 import dataclasses
+import os
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final, final
 
-from paceline.arithmetic.exchange import AllReduce, Servers
+from paceline.arithmetic.all_reduce import around_ring, num_messages
+from paceline.arithmetic.exchange import AllReduce, Alone, Servers
 from paceline.arithmetic.forecast import Situation, forecast
 from paceline.arithmetic.network import Network
 from paceline.clusters.emulated.bursts import Bursts
+from paceline.clusters.emulated.describe import Emulated
 from paceline.errors import Problem, SpecError
+from paceline.planning.plan import network_of
+from paceline.planning.scenario import parse_list
 from paceline.spec import RunSpec
 
 if TYPE_CHECKING:
     from paceline.arithmetic.costs import Costs
     from paceline.arithmetic.step import ComputeStep
     from paceline.outcome.results import Result
-    from paceline.planning.asking import Asked
     from paceline.planning.candidates import Candidate
+    from paceline.planning.plan import Basis
     from paceline.planning.scenario import Scenario
     from paceline.store.stored import StoredRun
 
 # How much real traffic this host is asked to carry, all links together and on one connection.
 BUDGET_BITS_PER_S: Final = 2e9
 _ONE_CONNECTION_BITS_PER_S: Final = 0.7e9
+# What of this host's processors is asked for, and what a step costs each seat of it in any case.
+_PROCESSORS: Final = 0.3
+_SEAT_S: Final = 1e-3
+MOST_EMULATED: Final = 16
+"""More nodes than this are more than a usual machine emulates."""
+_NOT_EMULATED: Final = {
+    "uplink": "emulated nodes have no racks: leave --uplink out",
+    "slower": "replayed nodes compute alike: leave `slower` out",
+}
 _QUIET: Final = {"tensorboard": False, "model": False, "monitor": False, "interval_s": 1e-6}
 
 
@@ -62,21 +77,30 @@ class Verified:
         )
 
 
-def verification_problems(asked_for: Asked) -> None:
-    """Say why nothing can be verified here, before anything is run."""
-    problems = []
-    if asked_for.spec is None:
-        reason = "a model given by figures or by a run has no workload that could be emulated"
-        problems.append(Problem("--verify", True, reason))
-    if asked_for.scenario.uplink is not None:
-        problems.append(
-            Problem("--verify", True, "emulated nodes have no racks: leave --uplink out")
-        )
-    if asked_for.scenario.slower:
-        reason = "replayed nodes compute alike: leave `slower` out"
-        problems.append(Problem("--verify", True, reason))
-    if problems:
-        raise SpecError(problems)
+def verification_problems(table: Mapping[str, Any]) -> Iterator[Problem]:
+    """Say why what is asked for cannot be verified here, before anything is measured."""
+    workload = table.get("workload")
+    name = workload.get("name") if isinstance(workload, Mapping) else workload
+    if workload is None:
+        reason = "a model given by figures has no workload that could be emulated"
+        yield Problem("--verify", True, reason)
+    elif str(name).endswith(".py"):
+        yield Problem("--verify", True, "a script's own loop cannot be replayed")
+    for key, reason in _NOT_EMULATED.items():
+        if table.get(key):
+            yield Problem("--verify", True, reason)
+    counts = parse_list(table.get("machines", "2"))
+    if isinstance(counts, tuple) and not any(map(_can_be_emulated, counts)):
+        reason = f"needs a number of machines from 2 to {MOST_EMULATED}: this machine emulates them"
+        yield Problem("--verify", True, reason)
+    try:
+        Emulated().verify()
+    except SpecError as error:
+        yield from (Problem("--verify", True, each.reason) for each in error.problems)
+
+
+def _can_be_emulated(count: object) -> bool:
+    return str(count).isdecimal() and 1 < int(str(count)) <= MOST_EMULATED
 
 
 def dilation_for(candidate: Candidate, link_bits_per_s: float, budget: float) -> float:
@@ -89,6 +113,35 @@ def dilation_for(candidate: Candidate, link_bits_per_s: float, budget: float) ->
         full * link_bits_per_s / budget,
         link_bits_per_s / connections / _ONE_CONNECTION_BITS_PER_S,
     )
+
+
+def dilation_of(candidate: Candidate, scenario: Scenario, basis: Basis, budget: float) -> float:
+    """Say how much slower time must go for this host to carry the traffic, and to handle it.
+
+    Short steps of many processes are bounded by the host's processors, not by its links.
+    """
+    dilation = dilation_for(candidate, scenario.link, budget)
+    network, costs = network_of(scenario), basis.costs
+    per_s = predicted_steps_per_s(candidate, basis.step, network, costs, dilation=dilation)
+    cores = os.cpu_count() or 1
+    busy = per_s * _handling_s(candidate, basis.step, costs) * BUDGET_BITS_PER_S / budget
+    return round(max(dilation, busy / (_PROCESSORS * cores)), 2)
+
+
+def _handling_s(candidate: Candidate, step: ComputeStep, costs: Costs) -> float:
+    """How long processors are busy with one step of one worker, its servers' part included."""
+    exchange, size = candidate.exchange, step.num_bytes
+    if isinstance(exchange, Alone):
+        return _SEAT_S
+    if isinstance(exchange, AllReduce):
+        messages = num_messages(size, exchange, candidate.num_workers)
+        sent = around_ring(candidate.num_workers) * size
+    else:
+        messages = 2 * max(exchange.num_servers, -(-size // exchange.chunk_bytes))
+        sent = 2.0 * size
+    moved_s = 2 * (messages * costs.message_s + sent * costs.copy_s_per_byte)
+    seats = 1 + exchange.num_servers / candidate.num_workers if isinstance(exchange, Servers) else 1
+    return seats * _SEAT_S + moved_s + sent * (costs.add_s_per_byte + costs.apply_s_per_byte)
 
 
 def _full_links(candidate: Candidate) -> tuple[int, int]:
@@ -150,9 +203,12 @@ def predicted_steps_per_s(
     *,
     dilation: float,
 ) -> float:
-    """Predict worker steps per second of an emulated run, in virtual seconds."""
+    """Predict worker steps per second of an emulated run, in virtual seconds.
+
+    Replayed steps are all alike: how those of the plan vary is left out.
+    """
     situation = Situation(
-        step=step,
+        step=dataclasses.replace(step, factors=()),
         network=emulated_network(network, candidate.num_machines, dilation),
         num_workers=candidate.num_workers,
         num_nodes=candidate.num_nodes,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from statistics import median
 from typing import TYPE_CHECKING, Any, Final
@@ -12,6 +13,7 @@ from paceline.arithmetic.spread import relative
 from paceline.arithmetic.step import ComputeStep, even_step
 from paceline.compute.rates import Rates
 from paceline.errors import Problem, SpecError
+from paceline.outcome.results import OPTIMIZER_STATES
 from paceline.planning.plan import Basis
 from paceline.planning.steps import step_of
 from paceline.spec import RunSpec
@@ -21,10 +23,13 @@ from paceline.workloads import WORKLOADS
 if TYPE_CHECKING:
     from paceline.outcome.results import Result, WorkerTotals
     from paceline.store.stored import StoredRun
+    from paceline.training.optim import Optimizer
 
 _MOST_FACTORS: Final = 200
 # A worker that computes so much longer than the others has a slower machine.
 _SLOWER: Final = 1.1
+_LEAST_FACTOR: Final = 0.1
+"""No step is taken to be quicker than this part of the typical one."""
 _FLOAT_BYTES: Final = 4
 
 
@@ -38,11 +43,18 @@ def fields_of(run: StoredRun) -> dict[str, Any]:
     latency = run.spec.get("cluster", {}).get("latency_s")
     if isinstance(latency, int | float) and latency > 0:
         found["latency"] = float(latency)
+    elif result.pairs:  # real machines: the way there is half of the way there and back
+        found["latency"] = median(each.round_trip_s for each in result.pairs) / 2
     return found
 
 
-def basis_of_run(run: StoredRun, target: str | None, costs: Costs | None) -> Basis:
-    """Say what a plan rests on that is made from a run; raises `SpecError` where it cannot be."""
+def basis_of_run(
+    run: StoredRun, target: str | None, costs: Costs | None, measured: Costs | None = None
+) -> Basis:
+    """Say what a plan rests on that is made from a run; raises `SpecError` where it cannot be.
+
+    `costs` are given; `measured` are this machine's, for what the run cannot say.
+    """
     result = run.result
     problems = list(_problems(result))
     goal = _target(target, problems)
@@ -56,10 +68,25 @@ def basis_of_run(run: StoredRun, target: str | None, costs: Costs | None) -> Bas
         title=f"{result.workload}, measured in {run.name}",
         step=step,
         batch=result.batch_size,
-        costs=costs or _costs(result) or NO_COSTS,
+        costs=costs or _completed(_costs(result), measured),
         num_states=_num_states(run),
-        notes=tuple(_notes(result, goal)),
+        notes=tuple(_notes(result, goal, known_costs=bool(costs), measured=bool(measured))),
         samples=samples,
+        is_script=is_of_script(run),
+    )
+
+
+def is_of_script(run: StoredRun) -> bool:
+    """Whether a run trained a script of the user's own."""
+    return run.result.workload.endswith(".py")
+
+
+def _completed(of_run: Costs | None, measured: Costs | None) -> Costs:
+    """Take what a run's servers took, and what this machine takes for the rest."""
+    if of_run is None or measured is None:
+        return of_run or measured or NO_COSTS
+    return replace(
+        measured, add_s_per_byte=of_run.add_s_per_byte, apply_s_per_byte=of_run.apply_s_per_byte
     )
 
 
@@ -108,17 +135,27 @@ def _step(run: StoredRun, compute_s: float) -> ComputeStep:
 
 
 def _factors(run: StoredRun) -> tuple[float, ...]:
-    """How computing varied from row to row of the records; a row may hold several steps."""
+    """How computing varied from step to step.
+
+    A row of the records may be the mean of several steps, which varies by the root of their number
+    less than they do, as long as each is slow or quick by itself.
+    """
     rows = run.steps
     if rows.is_empty() or "compute_s" not in rows.columns:
         return ()
-    times = (rows["compute_s"] / rows["count"]).drop_nulls().drop_nans().to_list()
-    positive = [each for each in times if 0 < each < float("inf")]
-    if len(positive) < 2:
+    pairs = rows.select("compute_s", "count").drop_nulls().iter_rows()
+    means = [(spent / count, count) for spent, count in pairs if count > 0 and spent > 0]
+    if len(means) < 2:
         return ()
-    factors = relative(positive)
+    middle = median(each for each, _ in means)
+    factors = relative([_one_step_s(each, count, middle) for each, count in means])
     stride = max(1, len(factors) // _MOST_FACTORS)
     return factors[stride // 2 :: stride]
+
+
+def _one_step_s(mean_s: float, count: int, middle_s: float) -> float:
+    """Give a step as far from the middle as the mean of so many is on average nearer to it."""
+    return max(_LEAST_FACTOR * middle_s, middle_s + (mean_s - middle_s) * math.sqrt(count))
 
 
 def _per_step(result: Result, part: str) -> float:
@@ -145,13 +182,23 @@ def _costs(result: Result) -> Costs | None:
 
 
 def _num_states(run: StoredRun) -> int:
+    kept = [each.other.get(OPTIMIZER_STATES) for each in run.result.workers]
+    counted = [each for each in kept if each is not None]
+    if counted:
+        return round(max(counted))
+    made = optimizer_of(run)
+    return 0 if made is None else made.num_states
+
+
+def optimizer_of(run: StoredRun) -> Optimizer | None:
+    """Build a run's optimizer where it is one of ours: what a run names is not imported."""
     from paceline.parts import build_part
 
     table = run.spec.get("optimizer")
     if not isinstance(table, dict) or ":" in str(table.get("name", "")):
-        return 0
-    made = build_part("optimizer", {"optimizer": table})
-    return int(made.num_states)
+        return None
+    made: Optimizer = build_part("optimizer", {"optimizer": table})
+    return made
 
 
 def _samples_to(run: StoredRun, goal: Target) -> int:
@@ -169,8 +216,18 @@ def _samples_to(run: StoredRun, goal: Target) -> int:
     raise SpecError([Problem("--target", str(goal), f"the run never reached it: best {best!r}")])
 
 
-def _notes(result: Result, goal: Target | None) -> list[str]:
+def _notes(result: Result, goal: Target | None, *, known_costs: bool, measured: bool) -> list[str]:
     found = []
+    if measured:
+        what = "handling messages" if result.servers else "handling messages, adding and applying"
+        found.append(f"what {what} costs was measured on this machine: the run does not say")
+    elif not known_costs:
+        found.append("what handling messages costs is not known: it is taken to be nothing")
+    if result.touched_rows is not None:
+        found.append(
+            f"every batch is taken to touch {result.touched_rows:,.0f} rows of the table, as in "
+            "the run: with another batch or other data it would not"
+        )
     slowest, usual = _extremes(result)
     if slowest > _SLOWER * usual:
         found.append(

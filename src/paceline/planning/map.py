@@ -8,9 +8,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any, Final
 
-from paceline.arithmetic.all_reduce import all_reduce_step
-from paceline.arithmetic.closed_form import servers_step_s
-from paceline.arithmetic.exchange import AllReduce, Servers
+from paceline.arithmetic.forecast import Situation, forecast
 from paceline.arithmetic.network import LinkRate
 from paceline.planning.candidates import Candidate, candidates
 from paceline.planning.plan import Plan, network_of
@@ -23,7 +21,8 @@ _TIE: Final = 0.03
 
 def winners(plan: Plan, machines: int) -> list[dict[str, Any]]:
     """Say which is quickest on so many machines, for links and speeds of computing."""
-    wanted = [each for each in candidates(plan.scenario, machines) if each.strategy.in_step]
+    every = candidates(plan.scenario, machines, is_script=plan.basis.is_script)
+    wanted = [each for each in every if each.strategy.in_step]
     found = []
     for link in _LINKS:
         for times in _TIMES:
@@ -50,27 +49,13 @@ def _computing(plan: Plan, times: float) -> Any:
 def _rows_per_s(candidate: Candidate, plan: Plan, link_bits_per_s: float) -> float:
     """Predict by closed forms alone."""
     basis, scenario = plan.basis, plan.scenario
-    link = LinkRate(bits_per_s=link_bits_per_s)
-    workers, exchange = candidate.num_workers, candidate.exchange
-    if isinstance(exchange, AllReduce):
-        step_s = all_reduce_step(
-            basis.step,
-            exchange,
-            num_workers=workers,
-            num_nodes=candidate.num_nodes,
-            network=replace(network_of(scenario), link=link),
-            costs=basis.costs,
-        ).step_s
-    elif isinstance(exchange, Servers):
-        step_s = servers_step_s(
-            basis.step,
-            link,
-            workers,
-            exchange,
-            costs=basis.costs,
-            latency_s=scenario.latency,
-            per_node=scenario.workers_per_node,
-        )
-    else:
-        step_s = basis.step.compute_s
-    return basis.batch * workers / step_s
+    situation = Situation(
+        step=basis.step,
+        network=replace(network_of(scenario), link=LinkRate(bits_per_s=link_bits_per_s)),
+        num_workers=candidate.num_workers,
+        num_nodes=candidate.num_nodes,
+        costs=basis.costs,
+        slowness=scenario.slowness(candidate.num_nodes),
+    )
+    made = forecast(candidate.exchange, situation, simulate=False)
+    return basis.batch * made.worker_steps_per_s

@@ -37,7 +37,8 @@ class Basis:
     """What a reader should know of it."""
     samples: int | None = None
     """Rows after which training is over, where a run's curve says so."""
-    samples_why: str = ""
+    is_script: bool = False
+    """Whether it has a loop of its own, which exchanges after its backward pass."""
 
 
 @final
@@ -70,6 +71,8 @@ class PlanRow:
     seconds: float | None
     """To train on the wanted number of rows."""
     cost: float | None
+    cost_per_million: float | None
+    """To train on a million rows, whatever the wanted number is."""
 
 
 @final
@@ -116,7 +119,11 @@ def network_of(scenario: Scenario) -> Network:
 
 def make_plan(scenario: Scenario, basis: Basis, progress: Progress = lambda *_: None) -> Plan:
     """Predict every candidate; `progress` is told how many are done, of how many."""
-    wanted = [each for count in scenario.machines for each in candidates(scenario, count)]
+    wanted = [
+        each
+        for count in scenario.machines
+        for each in candidates(scenario, count, is_script=basis.is_script)
+    ]
     network, rows = network_of(scenario), []
     alone = alone_per_s(scenario, basis)
     for number, each in enumerate(wanted):
@@ -154,9 +161,7 @@ def _row(
     samples = scenario.samples or basis.samples
     seconds = samples / per_s if samples else None
     machines = candidate.num_machines
-    cost = None
-    if seconds is not None and scenario.price is not None:
-        cost = machines * scenario.price * seconds / _HOUR_S
+    per_row = None if scenario.price is None else machines * scenario.price / _HOUR_S / per_s
     return PlanRow(
         machines=machines,
         workers=candidate.num_workers,
@@ -181,7 +186,8 @@ def _row(
             num_workers=candidate.num_workers,
         ),
         seconds=seconds,
-        cost=cost,
+        cost=None if per_row is None or not samples else samples * per_row,
+        cost_per_million=None if per_row is None else 1e6 * per_row,
     )
 
 

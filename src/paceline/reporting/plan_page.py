@@ -45,7 +45,7 @@ def plan_page(
     sections = [
         Section(title="Over machines", items=tuple(_over_machines(rows, sides, checked))),
         Section(title="Where each wins", items=(_map(plan),)),
-        *([Section(title="Cost over time", items=(_cost(rows, sides),))] if _priced(rows) else []),
+        *([Section(title="Cost over time", items=(_cost(rows, sides, plan),))] * _priced(rows)),
         *([Section(title="Checked here", items=(_verified(verified),))] if verified else []),
         Section(title="Every candidate", items=(_all(plan),), folded=True),
         Section(title="What this rests on", text=tuple(_background(plan, checked))),
@@ -67,7 +67,8 @@ def _rows(chosen: Sequence[PlanRow], checked: Checked) -> list[dict[str, Any]]:
             **asdict(row),
             "low": row.samples_per_s / (1 + off),
             "high": row.samples_per_s * (1 + off),
-            "hours": None if row.seconds is None else row.seconds / 3600,
+            "hours": (row.seconds or 1e6 / row.samples_per_s) / 3600,
+            "cost": row.cost if row.seconds is not None else row.cost_per_million,
         }
         for row in chosen
     ]
@@ -202,13 +203,14 @@ def _drawn_map(frame: polars.DataFrame) -> altair.TopLevelMixin:
     return drawing.styled(chart)
 
 
-def _cost(rows: list[dict[str, Any]], sides: Mapping[str, str]) -> Figure:
+def _cost(rows: list[dict[str, Any]], sides: Mapping[str, str], plan: Plan) -> Figure:
+    samples = plan.scenario.samples or plan.basis.samples
     label = Column(name="label", label="strategy")
     kind = Column(name="strategy", label="kind")
     table = table_of("cost", "Cost over time", rows, [_MACHINES, label, kind, _HOURS, _COST])
     return Figure(
         name="cost",
-        title="Cost over time to the wanted rows",
+        title=f"Cost over time to {samples or 1_000_000:,} rows",
         caption="Each point is a number of machines; to the left is sooner, downwards cheaper.",
         table=table,
         draw=lambda frame: drawing.points(

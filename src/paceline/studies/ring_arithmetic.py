@@ -9,7 +9,8 @@ from importlib import resources
 from typing import Final, final
 
 from paceline.arithmetic.all_reduce import ring_step_s
-from paceline.arithmetic.closed_form import ps_sync_step_s
+from paceline.arithmetic.closed_form import servers_step_s
+from paceline.arithmetic.exchange import Servers
 from paceline.arithmetic.network import LinkRate
 from paceline.arithmetic.step import ComputeStep
 from paceline.spec import RunSpec
@@ -68,16 +69,22 @@ def ideal_step_s(run: StoredRun) -> float | None:
         return None
     step = step_of(run.result.workload, run.result.batch_size)
     if run.result.servers:
-        strategy = run.spec.get("strategy", {})
-        return ps_sync_step_s(
-            step,
-            link,
-            run.result.num_workers,
-            num_servers=len(run.result.servers),
-            separate=strategy.get("placement", "separate") == "separate",
-            overlap=bool(strategy.get("overlap", False)),
-        )
+        workers = run.result.num_workers
+        return servers_step_s(step, link, workers, _exchange_of(run), per_node=1)
     return ring_step_s(step, link, run.result.num_workers)
+
+
+def _exchange_of(run: StoredRun) -> Servers:
+    """Say how a run's servers exchanged, from what its spec says."""
+    strategy = run.spec.get("strategy", {})
+    in_step = bool(run.result.in_step)
+    return Servers(
+        num_servers=len(run.result.servers),
+        apart=strategy.get("placement", "separate") == "separate",
+        overlap=bool(strategy.get("overlap", False)),
+        averaged=in_step,
+        whole=not in_step and strategy.get("refuse", "whole") == "whole",
+    )
 
 
 def ideal_speed_up(run: StoredRun) -> float | None:

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, final
 
-from torch import nn
+from torch import Tensor, nn
 from torch.optim import Optimizer
 
 from paceline.errors import LoopError
@@ -38,6 +38,16 @@ class Objects:
         if not optimizers:
             raise LoopError("paceline.wrap was given no optimizer: without one there are no steps")
         return Objects(given, modules, optimizers, loaders)
+
+    @property
+    def values_per_parameter(self) -> float:
+        """Say how many values the optimizers keep for each of theirs, on average."""
+        lists = [group["params"] for each in self.optimizers for group in each.param_groups]
+        trained = sum(each.numel() for parameters in lists for each in parameters)
+        states = [state for each in self.optimizers for state in each.state.values()]
+        values = (each for state in states for each in state.values())
+        kept = sum(each.numel() for each in values if isinstance(each, Tensor) and each.dim())
+        return float(kept / trained) if trained else 0.0
 
     def with_loaders(self, made: Callable[[Any], Any]) -> tuple[Any, ...]:
         """Give everything back in its order, with new loaders."""

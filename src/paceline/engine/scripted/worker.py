@@ -34,6 +34,7 @@ from paceline.measure.process_usage import peak_bytes
 from paceline.measure.recorder import Recorder
 from paceline.measure.thread_usage import ThreadUsage
 from paceline.outcome.accounts import ServerAccount, WorkerAccount, account_of
+from paceline.outcome.results import OPTIMIZER_STATES
 from paceline.scripting.current import ScriptOver, ScriptRun
 from paceline.spec import RunSpec
 from paceline.strategies.base import Place
@@ -376,6 +377,7 @@ class ScriptWorker(ScriptRun):
             **member.counted(),
             **self._place.refusals.table(),
             **self._place.counted(),
+            OPTIMIZER_STATES: self._objects.values_per_parameter,
         }
 
     def _lost_rows(self) -> str | None:

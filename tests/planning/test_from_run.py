@@ -1,0 +1,91 @@
+"""What a plan takes from a stored run, and what it refuses to be given beside."""
+
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import polars
+import pytest
+
+import paceline
+from paceline.arithmetic.costs import Costs
+from paceline.errors import SpecError
+from paceline.outcome.results import OPTIMIZER_STATES, PairRate
+from paceline.planning.from_run import basis_of_run, fields_of
+from paceline.store.stored import StoredRun
+from tests.made_runs import made
+
+HERE = Costs(message_s=1e-5, copy_s_per_byte=1e-10, add_s_per_byte=2e-10, apply_s_per_byte=3e-10)
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> StoredRun:
+    return made(tmp_path / "runs", model_bytes=31_400)
+
+
+def with_rows(run: StoredRun, **columns: list[float]) -> StoredRun:
+    rows = run.steps.head(len(columns["count"]))
+    named = [polars.Series(name, values) for name, values in columns.items()]
+    rows.with_columns(named).write_parquet(run.folder.steps)
+    return StoredRun.read(run.folder)
+
+
+@pytest.mark.parametrize("field", ["batch", "rows_per_s", "device", "model_bytes"])
+def test_what_the_run_says_is_not_given_beside_it(run: StoredRun, field: str):
+    with pytest.raises(SpecError) as caught:
+        paceline.plan(from_run=run.folder.path, link="1gbit", machines=[4], **{field: 3})
+    assert [each.field for each in caught.value.problems] == [field]
+
+
+def test_a_run_is_not_verified_and_everything_else_is_told_too(run: StoredRun):
+    with pytest.raises(SpecError) as caught:
+        paceline.plan("synthetic", from_run=run.folder.path, verify=True, machines="0")
+    fields = {each.field for each in caught.value.problems}
+    assert fields == {"--from", "--verify", "link", "machines"}
+
+
+def test_real_machines_have_the_latency_that_was_measured(run: StoredRun):
+    pairs = tuple(
+        PairRate(sender="a", receiver="b", bits_per_s=1e9, round_trip_s=trip_s)
+        for trip_s in (0.0002, 0.0004, 0.009)
+    )
+    assert "latency" not in fields_of(run)
+    measured = replace(run, result=replace(run.result, pairs=pairs))
+    assert fields_of(measured)["latency"] == pytest.approx(0.0002)
+
+
+def test_processors_cost_what_they_cost_here_where_a_run_cannot_say(run: StoredRun):
+    """A ring run has no server whose time was measured; as free it would flatter servers."""
+    basis = basis_of_run(run, None, None, HERE)
+    assert basis.costs == HERE
+    assert any("was measured on this machine" in each for each in basis.notes)
+    unknown = basis_of_run(run, None, None)
+    assert any("is taken to be nothing" in each for each in unknown.notes)
+    given = basis_of_run(run, None, HERE)
+    assert given.costs == HERE
+    assert not any("measured on this machine" in each for each in given.notes)
+
+
+def test_steps_vary_more_than_rows_that_average_many_of_them(run: StoredRun):
+    means = [0.9, 1.0, 1.0, 1.0, 1.1]
+    one = basis_of_run(with_rows(run, count=[1] * 5, compute_s=means), None, HERE)
+    many = with_rows(run, count=[16] * 5, compute_s=[16 * each for each in means])
+    assert one.step.factors == pytest.approx((0.9, 1.0, 1.0, 1.0, 1.1))
+    spread = 0.1 * math.sqrt(16)
+    factors = basis_of_run(many, None, HERE).step.factors
+    assert factors == pytest.approx((1 - spread, 1.0, 1.0, 1.0, 1 + spread))
+
+
+def test_a_script_keeps_what_its_own_optimizer_does(run: StoredRun):
+    workers = tuple(replace(each, other={OPTIMIZER_STATES: 2.0}) for each in run.result.workers)
+    script = replace(run, result=replace(run.result, workers=workers, workload="train.py"))
+    basis = basis_of_run(script, None, HERE)
+    assert basis.num_states == 2
+    assert basis.is_script
+    assert not basis_of_run(run, None, HERE).is_script
+
+
+def test_what_is_assumed_of_sparse_rows_is_said(run: StoredRun):
+    sparse = replace(run, result=replace(run.result, touched_rows=1234.0, row_bytes=4))
+    notes = " ".join(basis_of_run(sparse, None, HERE).notes)
+    assert "every batch is taken to touch 1,234 rows of the table" in notes
