@@ -83,6 +83,8 @@ class RunSpec(Description):
     """What goes wrong on purpose, such as `kill:worker1@step=200`."""
     on_failure: OnFailure | None = None
     """Unless given, `go-on` where faults are injected and the strategy can, else `abort`."""
+    max_restarts: Annotated[int, Ge(0)] = 3
+    """How many times `restart` starts the whole run again, and `replace` each worker."""
     min_workers: Count = 1
     """With fewer workers than this a run that goes on ends."""
     detect_s: Annotated[float, Ge(1), AllowInfNan(allow_inf_nan=False)] = 5.0
@@ -222,40 +224,32 @@ class RunSpec(Description):
         yield from signature_problems(self.workload)
         if self.workload.is_script:
             yield from script_problems(self)
-        yield from self._failure_problems()
+        yield from faults.failure_problems(self)
         yield from self._target_problems()
         yield from self._replay_problems() if self.is_replayed else self._real_problems()
 
     @property
     def when_lost(self) -> OnFailure:
         """What the loss of a worker means in this run."""
-        default: OnFailure = "go-on" if self.fault and self._survives else "abort"
+        default: OnFailure = "go-on" if self.fault and self.survives_workers else "abort"
         return self.on_failure or default
 
     @property
-    def _survives(self) -> bool:
+    def goes_on(self) -> bool:
+        """Whether the others may go on without a seat, perhaps until it is back."""
+        return self.when_lost in ("go-on", "replace")
+
+    @property
+    def survives_workers(self) -> bool:
         """Whether others can go on without a worker; a script of the user's own cannot."""
         return self.strategy.survives_workers and not self.workload.is_script
 
     @property
     def may_start_again(self) -> bool:
         """Whether a seat may be started while others train: it inherits no memory of theirs."""
-        if not self._survives:
+        if not self.survives_workers:
             return False
         return self.when_lost == "replace" or any(each.may_bring_back for each in self.fault)
-
-    def _failure_problems(self) -> Iterator[Problem]:
-        """Say which faults and answers to them are not possible with these parts."""
-        if self.on_failure not in (None, "abort") and not self._survives:
-            reason = f"{self.strategy.name} cannot go on without a worker"
-            yield Problem("on_failure", self.on_failure, reason, ("abort",))
-        if self.min_workers > self.num_workers:
-            reason = f"more than the run's {self.num_workers} workers"
-            yield Problem("min_workers", self.min_workers, reason)
-        if self.fault:
-            nodes = {each.name: each.node for each in self.seats() if each.role != "monitor"}
-            yield from faults.problems(self.fault, nodes)
-            yield from faults.refusals(self.fault, self.cluster.cannot_strike, self._survives)
 
     def _target_problems(self) -> Iterator[Problem]:
         """Say which targets can never be meant; which metrics there are only training tells."""

@@ -206,9 +206,10 @@ def spec_options(  # noqa: PLR0917 - each is an option on the command line
     on_failure: Annotated[
         str | None,
         typer.Option(
-            metavar="abort|go-on|replace",
-            help="What the loss of a worker means: the run ends, goes on without it, or starts it "
-            "again (default: go-on with --fault where the strategy can, else abort).",
+            metavar="abort|go-on|replace|restart",
+            help="What the loss of a worker means: the run ends, goes on without it, starts it "
+            "again, or starts everything again from the newest checkpoint (default: go-on with "
+            "--fault where the strategy can, else abort).",
         ),
     ] = None,
     profile: Annotated[

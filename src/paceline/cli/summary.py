@@ -66,6 +66,9 @@ def _outcome(result: Result) -> TextGrid:
         table.add_row("status", f"[red]{result.status}[/]: {escape(str(result.reason))}")
     if result.parent:
         table.add_row("goes on from", escape(f"{result.parent}, step {result.parent_step:,}"))
+    if result.attempts:
+        times, lost_s = len(result.attempts), sum(_lost_s(result))
+        table.add_row("started again", f"{times}x after a loss, which cost {lost_s:.1f} s")
     if result.data:
         table.add_row("data", escape(result.data))
     if result.threads_why:
@@ -82,6 +85,11 @@ def _outcome(result: Result) -> TextGrid:
         when = "not reached" if reached is None else f"reached after {reached:.2f} s"
         table.add_row("target", f"{escape(result.target)}: {when}")
     return table
+
+
+def _lost_s(result: Result) -> list[float]:
+    """For how long after each loss that started all again nothing new was done."""
+    return [each.update_s or 0.0 for each in result.disturbances if each.lost_step is not None]
 
 
 def _computed(result: Result) -> str:

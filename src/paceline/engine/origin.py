@@ -50,15 +50,12 @@ class Origin:
             raise SpecError([Problem("num_workers", spec.num_workers, reason)])
 
     def faults_left(self, faults: Sequence[Fault]) -> list[Fault]:
-        """Give those that have not struck yet: what ended the parent would end every resumed run.
-
-        Who is late has to be started again, and random kills go on.
-        """
+        """Give those that have not struck yet: what ended the parent would end this one too."""
         struck = {each.fault for each in self.parent.result.disturbances}
         return [
             each
             for each in faults
-            if each.kind in ("late", "random")
+            if each.goes_on
             or not (
                 str(each) in struck or each.is_due(self.manifest.time_s, self.manifest.progress)
             )

@@ -11,6 +11,19 @@ from paceline.outcome.facts import Facts
 
 @final
 @dataclass(frozen=True, kw_only=True)
+class Setback:
+    """A loss after which all seats are to be started again."""
+
+    index: int
+    """Which of the run's disturbances it is."""
+    time_s: float
+    """When that was decided, on the training clock."""
+    moment_s: float
+    """The same on the driver's monotonic clock."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
 class Disturbance:
     """One fault that struck, or a seat that was lost. Moments are of the training clock."""
 
@@ -32,6 +45,16 @@ class Disturbance:
     """When the seat was started again, or for the first time where it was late."""
     back_s: float | None = None
     """When it took part again: the run was at full strength."""
+    lost_step: int | None = None
+    """How many steps the run had made when all of its seats were started again; None where they
+    were not. The next update is then the first that had not been made before."""
+    from_step: int | None = None
+    """The step that they started from: of the newest checkpoint, or 0 where there was none."""
+
+    @property
+    def repeated_steps(self) -> int:
+        """How many steps were made once more because of it."""
+        return (self.lost_step or 0) - (self.from_step or 0)
 
     @property
     def detection_s(self) -> float | None:
@@ -57,12 +80,18 @@ def goodput(
     """Give the part of all workers' time in which they trained; None where nothing disturbed them.
 
     A worker is away from the moment it was struck until it takes part again. Where all are in step,
-    the others wait from then until the next update.
+    the others wait from then until the next update. Where all were started again, no worker did
+    anything new from the loss to the first step that had not been made before.
     """
     if not disturbances or not train_s:
         return None
-    lost_s = 0.0
+    restarts = [each for each in disturbances if each.lost_step is not None]
+    lost_s = facts.num_workers * _covered_s(
+        [(each.struck_s, each.updated_s or train_s) for each in restarts]
+    )
     for each in disturbances:
+        if each.lost_step is not None:
+            continue
         if each.known_s is not None:
             end_s = train_s if each.back_s is None else each.back_s
             lost_s += max(0.0, end_s - each.struck_s)
@@ -72,6 +101,15 @@ def goodput(
     return max(0.0, 1.0 - lost_s / (facts.num_workers * train_s))
 
 
+def _covered_s(spans: Sequence[tuple[float, float]]) -> float:
+    """Add up how long at least one of several spans of time was."""
+    total_s, covered_to_s = 0.0, 0.0
+    for start_s, end_s in sorted(spans):
+        total_s += max(0.0, end_s - max(start_s, covered_to_s))
+        covered_to_s = max(covered_to_s, end_s)
+    return total_s
+
+
 def sentence(each: Disturbance) -> str:
     """Tell what happened, in the order in which it did."""
     what = f"{each.fault} struck" if each.fault else f"{each.who} was lost"
@@ -79,10 +117,25 @@ def sentence(each: Disturbance) -> str:
     if each.known_s is not None:
         cause = f" ({each.reason})" if each.reason else ""
         parts.append(f"known after {each.known_s - each.struck_s:.1f} s{cause}")
-    if each.updated_s is not None:
+    if each.lost_step is not None:
+        parts += _started_again(each)
+    elif each.updated_s is not None:
         parts.append(f"next update after {each.updated_s - each.struck_s:.1f} s")
     if each.ended_s is not None:
         parts.append(f"over after {each.ended_s - each.struck_s:.1f} s")
-    if each.back_s is not None:
+    if each.back_s is not None and each.lost_step is None:
         parts.append(f"{each.who} took part again after {each.back_s - each.struck_s:.1f} s")
     return ", ".join(parts)
+
+
+def _started_again(each: Disturbance) -> list[str]:
+    """Tell how all seats came to be where the run had been."""
+    parts = [f"all seats were started again from step {each.from_step:,}"]
+    if each.back_s is not None:
+        parts.append(f"they trained after {each.back_s - each.struck_s:.1f} s")
+    if each.updated_s is not None:
+        parts.append(
+            f"{each.repeated_steps:,} steps were repeated, and the first new one came after "
+            f"{each.updated_s - each.struck_s:.1f} s"
+        )
+    return parts

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from paceline.outcome.accounts import RefusedSteps, ServerAccount, WorkerAccount
-from paceline.outcome.disturbed import Disturbance, goodput
+from paceline.outcome.disturbed import Disturbance, Setback, goodput
 from paceline.outcome.facts import Facts
 from paceline.outcome.learnt import mean_loss, warnings_of
 from paceline.outcome.node_usage import link_fields, network_fields, node_usage
@@ -81,6 +81,8 @@ class Outcome:
     warnings: list[str] = field(default_factory=list)
     disturbances: list[Disturbance] = field(default_factory=list)
     """Faults that struck and seats that were lost, in that order."""
+    setback: Setback | None = None
+    """The loss that ended it, where all seats are to be started again."""
 
     def note_listeners(self, who: str, places: Sequence[str]) -> None:
         """Add where somebody listens, once each."""

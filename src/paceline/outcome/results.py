@@ -275,6 +275,9 @@ class Result:
     """The run that this one goes on from; None: it began anew."""
     parent_step: int | None = None
     """How far that run was in the checkpoint: its steps are counted here too."""
+    attempts: tuple[str, ...] = ()
+    """The runs that lost a seat before this one, each the parent of the next: see
+    `on_failure=restart`."""
     num_checkpoints: int = 0
     """How many checkpoints were written."""
     checkpoint_s: float = 0.0
@@ -340,7 +343,7 @@ class Result:
     workers: tuple[WorkerTotals, ...] = ()
     servers: tuple[ServerTotals, ...] = ()
     staleness: Staleness | None = None
-    """None where the strategy has no staleness."""
+    """None where there is none."""
     pairs: tuple[PairRate, ...] = ()
     """Each node's way to each other, where nodes are machines of their own."""
     traffic: Traffic | None = None
@@ -348,8 +351,7 @@ class Result:
     disturbances: tuple[Disturbance, ...] = ()
     """Faults that struck and seats that were lost, in the order in which they did."""
     goodput: float | None = None
-    """The part of all workers' time in which they trained, undisturbed being 1; None where nothing
-    disturbed the run."""
+    """The part of all workers' time in which they trained, 1 being all; None: not disturbed."""
     verdict: Verdict | None = None
     """What limited it; None for a run that is too short."""
 

@@ -78,7 +78,7 @@ def script_problems(spec: Any) -> Iterator[Problem]:
         yield Problem("checkpoint_every", spec.checkpoint_every, reason)
     if spec.on_failure == "replace":
         reason = "a worker of a script cannot be started again"
-        yield Problem("on_failure", spec.on_failure, reason, ("abort", "go-on"))
+        yield Problem("on_failure", spec.on_failure, reason, ("abort", "restart"))
     if spec.strategy.scripts is None:
         reason = "this strategy applies updates itself, so it cannot run a script"
         yield Problem("strategy", spec.strategy.name, reason)
