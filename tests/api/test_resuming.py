@@ -80,6 +80,18 @@ def test_to_the_bit_what_it_would_have_been(strategy, tmp_path):
         assert result.train_s > checkpoint.manifest.time_s
 
 
+@pytest.mark.parametrize("strategy", [paceline.Single(), paceline.PsSync()], ids=str)
+def test_what_is_resumed_twice_has_the_rows_of_all_three(strategy, tmp_path):
+    spec = spec_of(strategy)
+    first = paceline.run(spec, out=tmp_path)
+    second = went_on(first, spec, tmp_path, kept(first)[0])
+    checkpoint = kept(second)[-1]
+    assert checkpoint.progress > second.parent_step
+    third = went_on(second, spec, tmp_path, checkpoint)
+    assert paceline.load(third).rows()["count"].sum() == third.worker_steps == first.worker_steps
+    assert model_of(third) == model_of(first)
+
+
 @pytest.mark.parametrize(
     "strategy", [paceline.PsAsync(servers=2), paceline.PsSsp(staleness=1), paceline.Solo()], ids=str
 )

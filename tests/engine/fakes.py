@@ -16,6 +16,7 @@ from paceline.comm import words
 from paceline.comm.line import Garbled, Line, LineClosed
 from paceline.comm.roster import Roster, Seat
 from paceline.comm.words import Word
+from paceline.engine.again import Again, Beginning
 from paceline.engine.conductor import Conductor
 from paceline.engine.departures import DeparturePolicy
 from paceline.outcome.accounts import ServerAccount, WorkerAccount
@@ -345,6 +346,7 @@ class Stage:
         policy: DeparturePolicy | None = None,
         can_restart: bool = True,
         spec: RunSpec = SPEC,
+        again: Again | None = None,
     ) -> None:
         seats = [Seat("worker", index, "node0") for index in range(workers)]
         seats += [Seat("server", index, "node0") for index in range(servers)]
@@ -361,6 +363,7 @@ class Stage:
         self._can_restart = can_restart
         self.run_dir = RunDir(folder)
         self.outcome = Outcome(status="failed", reason="it did not finish")
+        Beginning(after=again).note(self.outcome)
         self.conductor = Conductor(
             spec=spec,
             order=ORDER,
@@ -372,6 +375,7 @@ class Stage:
             restart=self.restart,
             policy=policy,
             faults=spec.fault,
+            again=again,
             now=self.now,
         )
 

@@ -55,6 +55,8 @@ class Again:
             lost_step=max(from_step, _progress(result)),
             from_step=from_step,
             started_s=setback.time_s + passed_s,
+            back_s=None,
+            updated_s=None,  # what others still did while it ended is done once more
         )
         return Again(
             number=1 if before is None else before.number + 1,

@@ -83,6 +83,7 @@ class Origin:
             num_workers=self.manifest.num_workers,
             first=self.manifest.first,
             has_all=self.manifest.seats.keys() >= set(worker_names(num_workers)),
+            time_s=self.manifest.time_s,
         )
 
     def _repeat_rows(self, run_dir: RunDir) -> None:

@@ -51,6 +51,13 @@ def kept_state(worker: Worker, *, is_first: bool) -> State:
 
 def restore_worker(worker: Worker, states: States, resumed: Resumed) -> None:
     """Have a worker go on from a checkpoint. Raises `StateError` where that does not fit."""
+    _restore(worker, states, resumed)
+    # Its own clock had gone on until it copied it: rows of a run resumed twice would seem to be
+    # later than the checkpoint that they belong to.
+    worker.clock.load({"trained_s": resumed.time_s})
+
+
+def _restore(worker: Worker, states: States, resumed: Resumed) -> None:
     name, member = worker.place.name, worker.member
     if resumed.num_workers != worker.spec.num_workers or not resumed.has_all:
         _adopt(worker, states.of(resumed.first))

@@ -82,7 +82,6 @@ class Outcome:
     disturbances: list[Disturbance] = field(default_factory=list)
     """Faults that struck and seats that were lost, in that order."""
     setback: Setback | None = None
-    """The loss that ended it, where all seats are to be started again."""
 
     def note_listeners(self, who: str, places: Sequence[str]) -> None:
         """Add where somebody listens, once each."""

@@ -276,8 +276,7 @@ class Result:
     parent_step: int | None = None
     """How far that run was in the checkpoint: its steps are counted here too."""
     attempts: tuple[str, ...] = ()
-    """The runs that lost a seat before this one, each the parent of the next: see
-    `on_failure=restart`."""
+    """The runs that lost a seat before this one, each the parent of the next."""
     num_checkpoints: int = 0
     """How many checkpoints were written."""
     checkpoint_s: float = 0.0
