@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paceline.comm.ticket import Resumed
+from paceline.engine.seating import BUILDING
 from paceline.errors import StateError
 from paceline.training.copies import completed, without
 from paceline.training.random_numbers import RandomNumbers
@@ -68,7 +69,8 @@ def _restore(worker: Worker, states: States, resumed: Resumed) -> None:
     if member.pulled:
         state = completed(state, _own_values(worker), member.pulled)
         member.refresh()
-    load_worker(worker, state)
+    with BUILDING:  # where seats share a process, others may draw their initial values just now
+        load_worker(worker, state)
 
 
 def _adopt(worker: Worker, state: State) -> None:
