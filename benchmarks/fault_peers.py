@@ -5,10 +5,10 @@
 LeNet on the embedded tenth of MNIST, two workers, batch 64 each. torchrun runs a plain DDP script
 (peers/torchrun_lenet.py) with a checkpoint per epoch and `--max-restarts 3`; we run `ring`,
 `ps-async`, and `ddp` with `--on-failure restart` and a checkpoint per epoch too. After the same
-time of training the second worker is killed (SIGKILL). Seconds lost are those until the first step that
-had not been made before. Contenders take turns. Prints seconds, and ours over torchrun's in each
-repetition: below 1 we lose less. Ray Train is not among them: its package brings more than the
-environment of the peers has.
+time of training the second worker is killed (SIGKILL). Seconds lost are those until the first
+step that had not been made before. Contenders take turns. Prints seconds, and ours over
+torchrun's in each repetition: below 1 we lose less. Ray Train is not among them: its package
+brings more than the environment of the peers has.
 """
 
 from __future__ import annotations

@@ -2,9 +2,9 @@
 
     python benchmarks/hogs.py --runs 50
 
-The strategies take turns, with `on_failure=go-on`: a worker that is given up by mistake is then gone
-while the run goes on. Counts every departure, none of which was caused, and ends with code 1 if there
-was one, if a run failed, or if a worker has not trained to the end.
+The strategies take turns, with `on_failure=go-on`: a worker that is given up by mistake is then
+gone while the run goes on. Counts every departure, none of which was caused, and ends with code 1
+if there was one, if a run failed, or if a worker has not trained to the end.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     torchrun --nproc-per-node 2 --max-restarts 3 benchmarks/peers/torchrun_lenet.py --log steps.txt
         --checkpoint last.pt --data data.pt --batch 64 --lr 0.05
 
-As scripts for torchrun usually do it: rank 0 saves at the end of each epoch, and all load that after
-a restart. Rank 0 writes a line per step: when it was done, and which it was; the first says where it
-begins.
+As scripts for torchrun usually do it: rank 0 saves at the end of each epoch, and all load that
+after a restart. Rank 0 writes a line per step: when it was done, and which it was; the first says
+where it begins.
 """
 
 from __future__ import annotations
