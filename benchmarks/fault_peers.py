@@ -111,7 +111,7 @@ def _write_data(path: Path) -> None:
 def _command(folder: Path) -> list[str]:
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(WORKERS)]
     options = {
-        "--log": folder / "steps.txt",
+        "--made": folder / "steps.txt",
         "--checkpoint": folder / "last.pt",
         "--data": folder / "data.pt",
         "--batch": BATCH,
@@ -140,7 +140,8 @@ def _await(
         if (moment_s := moment_of()) is not None:
             return moment_s
         if process.poll() is not None:
-            raise DidNotRun(f"it ended: {(folder / 'errors.log').read_text()[-300:]}")
+            said = (folder / "errors.log").read_text().split("\n")
+            raise DidNotRun(f"it ended: {' '.join(said)[-200:]}")
         time.sleep(0.02)
     raise DidNotRun(f"no such step within {DEADLINE_S:.0f} s")
 

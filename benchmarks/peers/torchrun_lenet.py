@@ -1,6 +1,6 @@
 """LeNet on torch's DistributedDataParallel under torchrun, with a checkpoint per epoch.
 
-    torchrun --nproc-per-node 2 --max-restarts 3 benchmarks/peers/torchrun_lenet.py --log steps.txt
+    torchrun --nproc-per-node 2 --max-restarts 3 benchmarks/peers/torchrun_lenet.py --made steps.txt
         --checkpoint last.pt --data data.pt --batch 64 --lr 0.05
 
 As scripts for torchrun usually do it: rank 0 saves at the end of each epoch, and all load that
@@ -31,7 +31,7 @@ def lenet() -> nn.Module:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--log", type=Path, required=True)
+    parser.add_argument("--made", type=Path, required=True)
     parser.add_argument("--checkpoint", type=Path, required=True)
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--batch", type=int, required=True)
@@ -40,14 +40,14 @@ def main() -> None:
     torch.set_num_threads(1)
     distributed.init_process_group("gloo")
     rank, world = distributed.get_rank(), distributed.get_world_size()
-    (options.log.parent / f"rank{rank}.pid").write_text(str(os.getpid()))
+    (options.made.parent / f"rank{rank}.pid").write_text(str(os.getpid()))
     torch.manual_seed(0)
     data = torch.load(options.data, weights_only=True)
     images, labels = data["images"], data["labels"]
     model = nn.parallel.DistributedDataParallel(lenet())
     optimizer = torch.optim.SGD(model.parameters(), lr=options.lr)
     done, epoch = _loaded(options.checkpoint, model, optimizer)
-    with options.log.open("a", buffering=1) as log:
+    with options.made.open("a", buffering=1) as log:
         if rank == 0:
             log.write(f"{time.monotonic():.4f} {done}\n")
         while True:

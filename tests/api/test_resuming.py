@@ -174,3 +174,13 @@ def test_what_cannot_be_resumed_is_said_before_anything_starts(tmp_path):
     with pytest.raises(StoreError, match="no such run"):
         paceline.resume("nothing", out=tmp_path)
     assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize(("field", "value"), [("steps", 4), ("steps", 3), ("seconds", 1e-6)])
+def test_a_length_that_is_made_already_is_refused(field, value, tmp_path):
+    spec = spec_of(paceline.Single())
+    whole = paceline.run(spec, out=tmp_path)
+    origin = Origin(paceline.load(whole).stored, kept(whole)[0])
+    shorter = spec_of(paceline.Single(), **{"steps": None, field: value})
+    with pytest.raises(SpecError, match=f"^{field} = .* already: give more"):
+        origin.check(shorter)

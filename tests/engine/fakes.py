@@ -346,9 +346,10 @@ class Stage:
         policy: DeparturePolicy | None = None,
         can_restart: bool = True,
         spec: RunSpec = SPEC,
+        nodes: int = 1,
         again: Again | None = None,
     ) -> None:
-        seats = [Seat("worker", index, "node0") for index in range(workers)]
+        seats = [Seat("worker", index, f"node{index % nodes}") for index in range(workers)]
         seats += [Seat("server", index, "node0") for index in range(servers)]
         seats += [Seat("monitor", index, "node0") for index in range(monitors)]
         self.now = FakeClock()

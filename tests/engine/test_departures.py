@@ -338,3 +338,16 @@ def test_who_was_stopped_and_went_on_is_not_started_again_when_it_is_killed_late
     stage.close()
     assert stage.seats["worker1"].incarnation == 0
     assert f"the run went on without worker1: {KILLED}" in stage.outcome.warnings
+
+
+def test_the_reason_names_the_node_where_there_are_several(tmp_path: Path):
+    stage = begun(tmp_path)
+    stage.seats["worker1"].leave(KILLED)
+    stage.play()
+    assert stage.outcome.reason == f"worker1: {KILLED}"
+    stage.close()
+    stage = begun(tmp_path, nodes=2)
+    stage.seats["worker1"].leave(KILLED)
+    stage.play()
+    stage.close()
+    assert stage.outcome.reason == f"worker1: {KILLED}, on node1"

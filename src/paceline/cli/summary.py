@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rich.markup import escape
@@ -11,6 +12,8 @@ from rich.markup import escape
 from paceline.cli.tables import pairs, plain_table
 from paceline.display.consoles import rate, short, wide_console, with_origin
 from paceline.seats import role_of
+from paceline.store.checkpoints import folders
+from paceline.store.runs import RunDir
 from paceline.training.metrics import in_order, written
 
 if TYPE_CHECKING:
@@ -42,6 +45,14 @@ def print_result(result: Result) -> None:
     for warning in result.warnings:
         console.print(f"[yellow]warning:[/] {escape(warning)}")
     console.print(f"[dim]{escape(result.run)}[/]", soft_wrap=True)
+
+
+def print_how_to_go_on(result: Result) -> None:
+    """Print what to type to go on with a run that did not finish, where it has a checkpoint."""
+    run = RunDir(Path(result.run))
+    if folders(run):
+        text = f"to go on from its newest checkpoint: paceline resume {run.path}"
+        wide_console().print(escape(text), soft_wrap=True)
 
 
 def print_listeners(result: Result) -> None:

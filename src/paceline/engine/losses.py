@@ -129,7 +129,7 @@ class Losses:
             return
         match self._policy.decide(self._loss(name, reason, how)):
             case EndRun(why):
-                ending.fail(name, why)
+                ending.fail(name, self._at(name, why))
             case StartAllAgain(why):
                 self._note_setback(name, why)
                 ending.fail(name, why)
@@ -151,6 +151,11 @@ class Losses:
             survives=self._survives,
             has_begun=sitting is not None and self._gates.phase != "starting",
         )
+
+    def _at(self, name: str, reason: str) -> str:
+        """Say on which node that was, where there are several."""
+        nodes = {each.node for each in self._seats.values()}
+        return f"{reason}, on {self._seats[name].node}" if len(nodes) > 1 else reason
 
     def _note_setback(self, name: str, reason: str) -> None:
         """Keep what whoever starts all seats again has to know."""

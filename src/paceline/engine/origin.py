@@ -42,11 +42,19 @@ class Origin:
         return self.checkpoint.manifest
 
     def check(self, spec: RunSpec) -> None:
-        """Raise `SpecError` where the checkpoint is of other servers than a spec asks for."""
+        """Raise `SpecError` where the checkpoint is of other servers, or of a later moment, than a
+        spec asks for.
+        """
+        made = {"steps": self.manifest.progress, "seconds": self.manifest.time_s}
+        for field, done in made.items():
+            wanted = getattr(spec, field)
+            if wanted is not None and wanted <= done:
+                reason = f"the checkpoint is of {field} = {done:g} already: give more"
+                raise SpecError([Problem(field, wanted, reason)])
         there = {seat for seat in self.manifest.seats if role_of(seat) == "server"}
-        wanted = {seat.name for seat in spec.seats() if seat.role == "server"}
-        if there != wanted:
-            reason = f"{len(wanted)} servers, but the checkpoint has the states of {len(there)}"
+        servers = {seat.name for seat in spec.seats() if seat.role == "server"}
+        if there != servers:
+            reason = f"{len(servers)} servers, but the checkpoint has the states of {len(there)}"
             raise SpecError([Problem("num_workers", spec.num_workers, reason)])
 
     def faults_left(self, faults: Sequence[Fault]) -> list[Fault]:
