@@ -140,8 +140,8 @@ def _await(
         if (moment_s := moment_of()) is not None:
             return moment_s
         if process.poll() is not None:
-            said = (folder / "errors.log").read_text().split("\n")
-            raise DidNotRun(f"it ended: {' '.join(said)[-200:]}")
+            said = " ".join((folder / "errors.log").read_text().split())
+            raise DidNotRun(f"it ended: {said[-200:]}")
         time.sleep(0.02)
     raise DidNotRun(f"no such step within {DEADLINE_S:.0f} s")
 

@@ -52,7 +52,8 @@ def main() -> None:
             log.write(f"{time.monotonic():.4f} {done}\n")
         while True:
             order = torch.randperm(len(images), generator=torch.Generator().manual_seed(epoch))
-            for rows in order[rank::world].split(options.batch):
+            parts = order[rank::world].split(options.batch)  # type: ignore[no-untyped-call]
+            for rows in parts:
                 optimizer.zero_grad()
                 loss = nn.functional.cross_entropy(model(images[rows]), labels[rows])
                 loss.backward()  # type: ignore[no-untyped-call]
