@@ -67,7 +67,14 @@ def test_a_link_can_be_cut_whatever_becomes_of_the_run(strategy: str):
         ({"fault": "kill:worker1@3s", "cluster": "inline"}, "fault", "inline cannot inject"),
         ({"fault": "restart:worker1@3s+1s", "strategy": "ddp"}, "fault", "takes no worker in"),
         ({"on_failure": "go-on", "strategy": "ddp"}, "on_failure", "ddp cannot go on"),
-        ({"on_failure": "hope"}, "on_failure", "abort"),
+        ({"on_failure": "go-on", "strategy": "ddp"}, "on_failure", "choices: abort, restart"),
+        ({"on_failure": "hope"}, "on_failure", "replace, restart"),
+        ({"max_restarts": -1}, "max_restarts", "0"),
+        (
+            {"fault": "restart:worker1@3s+1s", "on_failure": "restart"},
+            "fault",
+            "all seats are started again: kill does it",
+        ),
         ({"min_workers": 4}, "min_workers", "more than the run's 3 workers"),
     ],
 )
@@ -90,3 +97,19 @@ def test_a_loss_ends_a_run_unless_faults_are_asked_for():
     assert spec(fault="kill:worker1@3s").when_lost == "go-on"
     assert spec(fault="kill:worker1@3s", on_failure="abort").when_lost == "abort"
     assert spec(fault="kill:worker1@3s", strategy="ddp").when_lost == "abort"
+
+
+def test_all_strategies_can_be_started_again():
+    for strategy in ("single", "solo", "ddp", "ring", "ps-async"):
+        workers = 1 if strategy == "single" else 3
+        fields = {"steps": None, "worker_steps": 10} if strategy == "solo" else {}
+        made = spec(
+            strategy=strategy,
+            num_workers=workers,
+            on_failure="restart",
+            max_restarts=0,
+            **fields,
+        )
+        assert (made.when_lost, made.goes_on, made.max_restarts) == ("restart", False, 0)
+    cut = spec(strategy="ddp", fault="cut:node1@3s+1s", cluster="emulated", on_failure="restart")
+    assert not cut.goes_on

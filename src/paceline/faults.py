@@ -13,7 +13,7 @@ random:mtbf=20s                workers are killed at random, one about every 20 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, final
 
@@ -22,8 +22,9 @@ from paceline.seats import parsed
 
 Kind = Literal["kill", "restart", "stop", "slow", "cut", "late", "random"]
 Victims = Literal["workers", "servers", "all"]
-OnFailure = Literal["abort", "go-on", "replace"]
-"""What the loss of a seat means: the run ends, goes on without it, or starts it again."""
+OnFailure = Literal["abort", "go-on", "replace", "restart"]
+"""What the loss of a seat means: the run ends, goes on without it, starts it again, or starts all
+seats again from the newest checkpoint."""
 
 KINDS: Final[tuple[Kind, ...]] = ("kill", "restart", "stop", "slow", "cut", "late", "random")
 EXAMPLES: Final = (
@@ -97,6 +98,13 @@ class Fault:
     @property
     def strikes_node(self) -> bool:
         return self.kind == "cut"
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a run that is started again has to have it once more: who is late has to be
+        started, and random kills never end.
+        """
+        return self.kind in ("late", "random")
 
     @property
     def brings_back(self) -> bool:
@@ -187,21 +195,34 @@ def late_seats(faults: Iterable[Fault]) -> set[str]:
     return {each.who for each in faults if each.kind == "late"}
 
 
-def refusals(
-    faults: Sequence[Fault],
-    cannot_strike: Callable[[str], str | None],
-    survives: bool,
-    keeps_servers_away: str | None = None,
-) -> Iterator[Problem]:
-    """Say which faults a cluster cannot inject, or a strategy cannot bring anyone back from."""
-    for fault in faults:
-        refusal = cannot_strike(fault.kind)
-        if refusal is None and fault.brings_back and not survives:
-            refusal = "this strategy takes no worker in while others train"
-        elif refusal is None and fault.brings_back_server:
-            refusal = keeps_servers_away
+def failure_problems(spec: Any) -> Iterator[Problem]:
+    """Say which faults, and answers to losses, are not possible with the parts of a `RunSpec`."""
+    if spec.goes_on and not spec.survives_workers:
+        who = "a script's " if spec.workload.is_script else ""
+        reason = f"{who}{spec.strategy.name} cannot go on without a worker"
+        yield Problem("on_failure", spec.on_failure, reason, ("abort", "restart"))
+    yield from spec.cluster.loss_problems(spec.on_failure)
+    if spec.min_workers > spec.num_workers:
+        reason = f"more than the run's {spec.num_workers} workers"
+        yield Problem("min_workers", spec.min_workers, reason)
+    if spec.fault:
+        yield from problems(spec.fault, {each.name: each.node for each in spec.seats()})
+    for fault in spec.fault:
+        refusal = spec.cluster.cannot_strike(fault.kind) or _cannot_return(fault, spec)
         if refusal is not None:
             yield Problem("fault", str(fault), refusal)
+
+
+def _cannot_return(fault: Fault, spec: Any) -> str | None:
+    """Say why a fault's victim cannot come back; after a cut all is made anew, links too."""
+    if spec.when_lost == "restart" and fault.brings_back and fault.kind != "cut":
+        return "with on_failure=restart all seats are started again: kill does it"
+    if spec.when_lost == "restart" or not fault.brings_back:
+        return None
+    if not spec.takes_workers_in:
+        return "this strategy takes no worker in while others train"
+    away: str | None = spec.strategy.keeps_servers_away
+    return away if fault.brings_back_server else None
 
 
 def problems(faults: Sequence[Fault], nodes: Mapping[str, str]) -> Iterator[Problem]:

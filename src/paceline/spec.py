@@ -83,6 +83,8 @@ class RunSpec(Description):
     """What goes wrong on purpose, such as `kill:worker1@step=200`."""
     on_failure: OnFailure | None = None
     """Unless given, `go-on` where faults are injected and the strategy can, else `abort`."""
+    max_restarts: Annotated[int, Ge(0)] = 3
+    """How many times `restart` starts the whole run again, and `replace` each worker."""
     min_workers: Count = 1
     """With fewer workers than this a run that goes on ends."""
     detect_s: Annotated[float, Ge(1), AllowInfNan(allow_inf_nan=False)] = 5.0
@@ -222,48 +224,38 @@ class RunSpec(Description):
         yield from signature_problems(self.workload)
         if self.workload.is_script:
             yield from script_problems(self)
-        yield from self._failure_problems()
+        yield from faults.failure_problems(self)
         yield from self._target_problems()
         yield from self._replay_problems() if self.is_replayed else self._real_problems()
 
     @property
     def when_lost(self) -> OnFailure:
         """What the loss of a worker means in this run."""
-        default: OnFailure = "go-on" if self.fault and self._survives else "abort"
+        default: OnFailure = "go-on" if self.fault and self.survives_workers else "abort"
         return self.on_failure or default
 
     @property
-    def _survives(self) -> bool:
+    def goes_on(self) -> bool:
+        """Whether the others may go on without a seat, perhaps until it is back."""
+        return self.when_lost in ("go-on", "replace")
+
+    @property
+    def survives_workers(self) -> bool:
         """Whether others can go on without a worker."""
         with_script = self.strategy.scripts_survive or not self.workload.is_script
         return self.strategy.survives_workers and with_script
 
     @property
-    def _takes_in(self) -> bool:
+    def takes_workers_in(self) -> bool:
         """Whether a worker can come while others train; a script of the user's own cannot."""
-        return self._survives and not self.workload.is_script
+        return self.survives_workers and not self.workload.is_script
 
     @property
     def may_start_again(self) -> bool:
         """Whether a seat may be started while others train: it inherits no memory of theirs."""
-        if not self._takes_in:
+        if not self.takes_workers_in:
             return False
         return self.when_lost == "replace" or any(each.may_bring_back for each in self.fault)
-
-    def _failure_problems(self) -> Iterator[Problem]:
-        """Say which faults and answers to them are not possible with these parts."""
-        if self.on_failure not in (None, "abort") and not self._survives:
-            who = "a script's " if self.workload.is_script else ""
-            reason = f"{who}{self.strategy.name} cannot go on without a worker"
-            yield Problem("on_failure", self.on_failure, reason, ("abort",))
-        yield from self.cluster.loss_problems(self.on_failure)
-        if self.min_workers > self.num_workers:
-            reason = f"more than the run's {self.num_workers} workers"
-            yield Problem("min_workers", self.min_workers, reason)
-        if self.fault:
-            yield from faults.problems(self.fault, {each.name: each.node for each in self.seats()})
-            can = (self.cluster.cannot_strike, self._takes_in, self.strategy.keeps_servers_away)
-            yield from faults.refusals(self.fault, *can)
 
     def _target_problems(self) -> Iterator[Problem]:
         """Say which targets can never be meant; which metrics there are only training tells."""

@@ -103,6 +103,18 @@ def test_a_run_that_goes_on_does_not_choose_its_all_reduce_again(tmp_path, monke
     assert given.strategy == "ring"
 
 
+@pytest.mark.parametrize("strategy", [paceline.Single(), paceline.PsSync()], ids=str)
+def test_what_is_resumed_twice_has_the_rows_of_all_three(strategy, tmp_path):
+    spec = spec_of(strategy)
+    first = paceline.run(spec, out=tmp_path)
+    second = went_on(first, spec, tmp_path, kept(first)[0])
+    checkpoint = kept(second)[-1]
+    assert checkpoint.progress > second.parent_step
+    third = went_on(second, spec, tmp_path, checkpoint)
+    assert paceline.load(third).rows()["count"].sum() == third.worker_steps == first.worker_steps
+    assert model_of(third) == model_of(first)
+
+
 @pytest.mark.parametrize(
     "strategy", [paceline.PsAsync(servers=2), paceline.PsSsp(staleness=1), paceline.Solo()], ids=str
 )
@@ -185,3 +197,13 @@ def test_what_cannot_be_resumed_is_said_before_anything_starts(tmp_path):
     with pytest.raises(StoreError, match="no such run"):
         paceline.resume("nothing", out=tmp_path)
     assert len(list(tmp_path.iterdir())) == 1
+
+
+@pytest.mark.parametrize(("field", "value"), [("steps", 4), ("steps", 3), ("seconds", 1e-6)])
+def test_a_length_that_is_made_already_is_refused(field, value, tmp_path):
+    spec = spec_of(paceline.Single())
+    whole = paceline.run(spec, out=tmp_path)
+    origin = Origin(paceline.load(whole).stored, kept(whole)[0])
+    shorter = spec_of(paceline.Single(), **{"steps": None, field: value})
+    with pytest.raises(SpecError, match=f"^{field} = .* already: give more"):
+        origin.check(shorter)

@@ -1,8 +1,12 @@
 """What is printed of a result, whatever happened to the run."""
 
 from dataclasses import replace
+from pathlib import Path
 
-from paceline.cli.summary import print_result
+from paceline.cli.summary import print_how_to_go_on, print_result
+from paceline.outcome.disturbed import Disturbance
+from paceline.store.checkpoints import folder_of
+from paceline.store.runs import RunDir
 from tests.made_runs import made, stale
 
 
@@ -12,3 +16,18 @@ def test_a_server_that_made_no_update_is_shown_with_a_dash(tmp_path, capsys):
     print_result(made(tmp_path, "ps-async", servers=(idle,), global_steps=0).result)
     lines = capsys.readouterr().out.splitlines()
     assert ["server0", "0", "0", "0", "5.0", "%", "-"] in [each.split() for each in lines]
+
+
+def test_what_being_started_again_cost_is_shown(tmp_path, capsys):
+    noted = Disturbance(who="worker1", struck_s=2.0, updated_s=5.5, lost_step=9, from_step=4)
+    print_result(made(tmp_path, attempts=("a", "b"), disturbances=(noted,)).result)
+    assert "started again  2x after a loss, which cost 3.5 s" in capsys.readouterr().out
+
+
+def test_a_run_with_a_checkpoint_says_how_to_go_on(tmp_path, capsys):
+    result = made(tmp_path, status="failed").result
+    print_how_to_go_on(result)
+    assert capsys.readouterr().out == ""
+    folder_of(RunDir(Path(result.run)), 120).mkdir(parents=True)
+    print_how_to_go_on(result)
+    assert f"paceline resume {result.run}" in capsys.readouterr().out

@@ -16,6 +16,7 @@ from paceline.comm import words
 from paceline.comm.line import Garbled, Line, LineClosed
 from paceline.comm.roster import Roster, Seat
 from paceline.comm.words import Word
+from paceline.engine.again import Again, Beginning
 from paceline.engine.conductor import Conductor
 from paceline.engine.departures import DeparturePolicy
 from paceline.outcome.accounts import ServerAccount, WorkerAccount
@@ -366,8 +367,10 @@ class Stage:
         can_restart: bool = True,
         spec: RunSpec = SPEC,
         strike: Callable[[Word], None] = lambda _: None,
+        nodes: int = 1,
+        again: Again | None = None,
     ) -> None:
-        seats = [Seat("worker", index, "node0") for index in range(workers)]
+        seats = [Seat("worker", index, f"node{index % nodes}") for index in range(workers)]
         seats += [Seat("server", index, "node0") for index in range(servers)]
         seats += [Seat("monitor", index, "node0") for index in range(monitors)]
         self.now = FakeClock()
@@ -382,6 +385,7 @@ class Stage:
         self._can_restart = can_restart
         self.run_dir = RunDir(folder)
         self.outcome = Outcome(status="failed", reason="it did not finish")
+        Beginning(after=again).note(self.outcome)
         self.conductor = Conductor(
             spec=spec,
             order=ORDER,
@@ -394,6 +398,7 @@ class Stage:
             strike=strike,
             policy=policy,
             faults=spec.fault,
+            again=again,
             now=self.now,
         )
 

@@ -19,7 +19,9 @@ from paceline.engine.departures import (
     GoOnPolicy,
     Loss,
     ReplacePolicy,
+    RestartPolicy,
     StartAgain,
+    StartAllAgain,
 )
 from paceline.faults import Fault
 from tests.engine.fakes import APART, SPEC, Stage, begun, totals
@@ -84,6 +86,33 @@ def test_a_worker_is_started_again_a_few_times():
     assert policy.decide(loss(incarnation=1)) == StartAgain()
     assert policy.decide(loss(incarnation=2)) == EndRun(
         f"{KILLED}, after it had been started again 2x"
+    )
+
+
+@pytest.mark.parametrize(
+    ("given", "decision"),
+    [
+        (loss(), StartAllAgain(KILLED)),
+        (loss(survives=False), StartAllAgain(KILLED)),
+        (loss("server"), StartAllAgain(KILLED)),
+        (loss(how="lost"), StartAllAgain(KILLED)),
+        (loss(how="failed"), EndRun(KILLED)),  # it would fail again
+        (loss("monitor"), GoOn()),
+        (loss(has_trained=True), GoOn()),
+        (loss(has_begun=False), EndRun(KILLED)),  # what cannot begin would not the next time
+    ],
+    ids=str,
+)
+def test_a_lost_seat_starts_all_again_and_an_error_does_not(given: Loss, decision: object):
+    assert RestartPolicy().decide(given) == decision
+
+
+def test_all_are_started_again_a_few_times_and_also_when_struck_while_they_start():
+    policy = RestartPolicy(most_restarts=2, num_restarts=1)
+    assert policy.decide(loss(has_begun=False)) == StartAllAgain(KILLED)
+    assert policy.decide(loss("monitor", has_begun=False)) == StartAllAgain(KILLED)
+    assert RestartPolicy(most_restarts=2, num_restarts=2).decide(loss()) == EndRun(
+        f"{KILLED}, after the run had been started again 2x, the most allowed (max_restarts)"
     )
 
 
@@ -321,3 +350,16 @@ def test_a_fault_ends_also_while_the_others_rest(tmp_path: Path):
     stage.deliver()
     stage.close()
     assert [each.number for each in struck] == [signal.SIGSTOP, signal.SIGCONT]
+
+
+def test_the_reason_names_the_node_where_there_are_several(tmp_path: Path):
+    stage = begun(tmp_path)
+    stage.seats["worker1"].leave(KILLED)
+    stage.play()
+    assert stage.outcome.reason == f"worker1: {KILLED}"
+    stage.close()
+    stage = begun(tmp_path, nodes=2)
+    stage.seats["worker1"].leave(KILLED)
+    stage.play()
+    stage.close()
+    assert stage.outcome.reason == f"worker1: {KILLED}, on node1"

@@ -98,7 +98,7 @@ def test_one_that_is_torn_or_damaged_is_found_and_the_one_before_is_used(damage,
 
 def test_where_none_is_whole_each_is_named(tmp_path):
     run = RunDir(tmp_path)
-    with pytest.raises(StoreError, match=r"has no checkpoint to resume from$"):
+    with pytest.raises(StoreError, match=r"without --checkpoint-every.*paceline run .*spec\.toml"):
         newest(run)
     flip(made(run, 7) / "worker0.safetensors")
     with pytest.raises(StoreError, match=r"worker0\.safetensors is damaged"):

@@ -17,16 +17,23 @@ STRUCK = Disturbance(
 )
 
 
+AGAIN = replace(STRUCK, lost_step=120, from_step=100, started_s=5.7, back_s=6.0, updated_s=7.0)
+
+
 def disturbed(plan: Planned, run: StoredRun) -> StoredRun:
     accuracy = 0.9 if plan.group == NOTHING else 0.895
     noted = () if plan.group == NOTHING else (STRUCK,)
-    return replace(run, result=replace(run.result, test_accuracy=accuracy, disturbances=noted))
+    again = {}
+    if noted and plan.tags["strategy"] in ("ddp", "single") and "killed" in plan.group:
+        noted, again = (AGAIN,), {"attempts": ("before",)}
+    changes = {"test_accuracy": accuracy, "disturbances": noted, **again}
+    return replace(run, result=replace(run.result, **changes))
 
 
 @pytest.fixture
 def evidence(tmp_path: Path) -> Evidence:
     made = changed(made_evidence(tmp_path, "faults"), disturbed)
-    ended = {name for name in made.runs if "a server killed" in name or "killed-ddp" in name}
+    ended = {name for name in made.runs if "a server killed" in name}
     missing = dict.fromkeys(ended, "server0 failed: killed")
     return replace(part_of(made, made.runs.keys() - ended), missing=missing)
 
@@ -36,6 +43,10 @@ def test_each_cell_says_whether_it_finished_and_what_it_cost(evidence: Evidence)
     ring = rows["ring", KILLED]
     assert (ring["outcome"], ring["known"], ring["updated"]) == ("finished", 0.5, 1.0)
     assert ring["lost"] == pytest.approx(0.005)
+    ddp = rows["ddp", KILLED]
+    assert ddp["outcome"] == "started again from a checkpoint, finished"
+    assert (ddp["updated"], ddp["repeated"]) == (2.0, 20)
+    assert ring["repeated"] is None
     assert "did not finish" in rows["ps-sync", "a server killed"]["outcome"]
     assert "not possible" in rows["ddp", LATE]["outcome"]
     assert ("ring", "a server killed") not in rows
@@ -44,7 +55,8 @@ def test_each_cell_says_whether_it_finished_and_what_it_cost(evidence: Evidence)
 def test_r7_holds_where_the_servers_workers_carry_on(evidence: Evidence):
     found = r7(evidence)
     assert found.judgement == "holds"
-    assert "ended with it: ddp" in found.reason
+    assert found.reason == "started again from a checkpoint: ddp, single"
+    assert "ddp" not in found.measured
     without = part_of(evidence, {name for name in evidence.runs if "killed-ps-sync" not in name})
     with pytest.raises(Untestable):  # those may be yet to come
         r7(without)

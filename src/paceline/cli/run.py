@@ -206,9 +206,10 @@ def spec_options(  # noqa: PLR0917 - each is an option on the command line
     on_failure: Annotated[
         str | None,
         typer.Option(
-            metavar="abort|go-on|replace",
-            help="What the loss of a worker means: the run ends, goes on without it, or starts it "
-            "again (default: go-on with --fault where the strategy can, else abort).",
+            metavar="abort|go-on|replace|restart",
+            help="What the loss of a worker means: the run ends, goes on without it, starts it "
+            "again, or starts everything again from the newest checkpoint (default: go-on with "
+            "--fault where the strategy can, else abort).",
         ),
     ] = None,
     profile: Annotated[
@@ -315,7 +316,7 @@ def _drive(table: dict[str, Any], out: Path, as_json: bool) -> None:
 
 def carry_out(spec: RunSpec, out: Path, as_json: bool, origin: Origin | None = None) -> None:
     """Carry out a run, show how it goes, and print what came of it."""
-    from paceline.cli.summary import print_result
+    from paceline.cli.summary import print_how_to_go_on, print_result
     from paceline.display.live import watching
     from paceline.engine import driver
 
@@ -325,6 +326,7 @@ def carry_out(spec: RunSpec, out: Path, as_json: bool, origin: Origin | None = N
     except RunError as error:
         if error.result is not None:
             print_result(error.result)
+            print_how_to_go_on(error.result)
             if as_json:
                 _print_json(error.result)
         raise

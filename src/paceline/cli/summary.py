@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from rich.markup import escape
@@ -11,6 +12,8 @@ from rich.markup import escape
 from paceline.cli.tables import pairs, plain_table
 from paceline.display.consoles import rate, short, wide_console, with_origin
 from paceline.seats import role_of
+from paceline.store.checkpoints import folders
+from paceline.store.runs import RunDir
 from paceline.training.metrics import in_order, written
 
 if TYPE_CHECKING:
@@ -44,6 +47,14 @@ def print_result(result: Result) -> None:
     console.print(f"[dim]{escape(result.run)}[/]", soft_wrap=True)
 
 
+def print_how_to_go_on(result: Result) -> None:
+    """Print what to type to go on with a run that did not finish, where it has a checkpoint."""
+    run = RunDir(Path(result.run))
+    if folders(run):
+        text = f"to go on from its newest checkpoint: paceline resume {run.path}"
+        wide_console().print(escape(text), soft_wrap=True)
+
+
 def print_listeners(result: Result) -> None:
     """Print where anyone could call a process of the run while it went on."""
     if not result.listeners:
@@ -66,6 +77,9 @@ def _outcome(result: Result) -> TextGrid:
         table.add_row("status", f"[red]{result.status}[/]: {escape(str(result.reason))}")
     if result.parent:
         table.add_row("goes on from", escape(f"{result.parent}, step {result.parent_step:,}"))
+    if result.attempts:
+        times, lost_s = len(result.attempts), sum(_lost_s(result))
+        table.add_row("started again", f"{times}x after a loss, which cost {lost_s:.1f} s")
     if result.data:
         table.add_row("data", escape(result.data))
     if result.threads_why:
@@ -82,6 +96,11 @@ def _outcome(result: Result) -> TextGrid:
         when = "not reached" if reached is None else f"reached after {reached:.2f} s"
         table.add_row("target", f"{escape(result.target)}: {when}")
     return table
+
+
+def _lost_s(result: Result) -> list[float]:
+    """For how long after each loss that started all again nothing new was done."""
+    return [each.update_s or 0.0 for each in result.disturbances if each.lost_step is not None]
 
 
 def _computed(result: Result) -> str:

@@ -22,6 +22,8 @@ class Resumed:
     """The worker whose state has what is the same in all."""
     has_all: bool = True
     """Whether it has states of all workers of this run; one may have been lost before it."""
+    time_s: float = 0.0
+    """Where all training clocks go on from."""
 
 
 @final

@@ -18,6 +18,7 @@ from paceline.comm.keeper_words import LinkReport
 from paceline.comm.line import Line
 from paceline.comm.roster import Seat
 from paceline.comm.words import Word
+from paceline.engine.again import Again
 from paceline.engine.agenda import agenda_of
 from paceline.engine.attendance import Attendance
 from paceline.engine.departures import DeparturePolicy, policy_of
@@ -67,16 +68,19 @@ class Conductor:
         policy: DeparturePolicy | None = None,
         resumed: Manifest | None = None,
         faults: Sequence[Fault] = (),
+        again: Again | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         """`restart` starts a seat again, if the cluster can, and `strike` injects a fault: as
         those of a `Crew`. `resumed` is of the checkpoint that the run goes on from; `faults` are
-        those that are still to strike.
+        those that are still to strike, `again` what went wrong before, where all seats were
+        started again.
         """
         self._spec = spec
         self._outcome = outcome
         self._lines = Lines(lines)
-        self._ledger = Ledger(spec, outcome, run_dir, began_s=began_s, now=now)
+        setback = None if again is None else again.setback
+        self._ledger = Ledger(spec, outcome, run_dir, began_s=began_s, now=now, setback=setback)
         self._ending = Ending(self._lines, self._ledger, now)
         self._attendance = Attendance([each for each in seats if each.name in lines], self._lines)
         self._leaving = Leaving(self._lines, now)
@@ -118,9 +122,15 @@ class Conductor:
         known_s = 2 * spec.detect_s
         self._disturbances = Disturbances(self._ledger, now, known_s)
         self._losses = Losses(
-            policy or policy_of(spec.when_lost, spec.min_workers),
+            policy
+            or policy_of(
+                spec.when_lost,
+                spec.min_workers,
+                spec.max_restarts,
+                0 if again is None else again.number,
+            ),
             seats={seat.name: seat for seat in seats},
-            survives=spec.strategy.survives_workers and spec.when_lost != "abort",
+            survives=spec.strategy.survives_workers and spec.goes_on,
             servers_return=servers_return(spec),
             restart=restart,
             strike=strike,
@@ -247,7 +257,8 @@ class Conductor:
                 self._on_joined(name, word)
             case words.Stepped(row):
                 self._newest.take_row(name, row)
-                self._disturbances.updated(row.global_steps)
+                shared = row.global_steps
+                self._disturbances.updated(row.worker_steps if shared is None else shared)
             case words.Sampled(sample):
                 self._newest.take_sample(name, sample)
             case words.Noted(phase):
@@ -309,5 +320,6 @@ class Conductor:
             odd = self._attendance.odd_one()
             if odd is None:
                 self._gates.open()
+                self._disturbances.trains_again()
             else:
                 self._ending.fail(*odd)

@@ -13,7 +13,7 @@ from paceline.faults import OnFailure
 @final
 @dataclass(frozen=True, kw_only=True)
 class Loss:
-    """A seat that can no longer be counted on, after training has begun."""
+    """A seat that can no longer be counted on."""
 
     seat: Seat
     reason: str
@@ -30,6 +30,8 @@ class Loss:
     """Whether it is a server that others can wait for, until it is started again."""
     is_expected: bool = False
     """Whether it is to be started again anyway, as a fault of the spec says."""
+    has_begun: bool = True
+    """Whether training had begun."""
 
 
 @final
@@ -52,11 +54,19 @@ class StartAgain:
     """The run goes on, and the cluster is asked to start the seat once more."""
 
 
-Decision = EndRun | GoOn | StartAgain
+@final
+@dataclass(frozen=True)
+class StartAllAgain:
+    """The run ends here; another one goes on from its newest checkpoint, with all seats anew."""
+
+    reason: str
+
+
+Decision = EndRun | GoOn | StartAgain | StartAllAgain
 
 
 class DeparturePolicy(ABC):
-    """Decides, once for each loss. Before training begins every loss ends the run, unasked."""
+    """Decides, once for each loss."""
 
     @abstractmethod
     def decide(self, loss: Loss) -> Decision:
@@ -104,7 +114,33 @@ class ReplacePolicy(DeparturePolicy):
         return StartAgain()
 
 
-def policy_of(on_failure: OnFailure, min_workers: int) -> DeparturePolicy:
+@final
+@dataclass(frozen=True)
+class RestartPolicy(DeparturePolicy):
+    """Has all seats started again when one is lost, a few times in all.
+
+    What cannot even begin would not begin the next time either; what began before was only struck
+    while it was started again.
+    """
+
+    most_restarts: int = 3
+    num_restarts: int = 0
+    """How many times that was done before."""
+
+    def decide(self, loss: Loss) -> Decision:
+        if _is_spare(loss):
+            return GoOn()
+        if loss.how == "failed" or not (loss.has_begun or self.num_restarts):
+            return EndRun(loss.reason)
+        if self.num_restarts >= self.most_restarts:
+            times = f"{self.num_restarts}x, the most allowed (max_restarts)"
+            return EndRun(f"{loss.reason}, after the run had been started again {times}")
+        return StartAllAgain(loss.reason)
+
+
+def policy_of(
+    on_failure: OnFailure, min_workers: int, max_restarts: int = 3, num_restarts: int = 0
+) -> DeparturePolicy:
     """Make what a spec asks for. With one worker, that one may be away until it is back."""
     match on_failure:
         case "abort":
@@ -112,29 +148,31 @@ def policy_of(on_failure: OnFailure, min_workers: int) -> DeparturePolicy:
         case "go-on":
             return GoOnPolicy(min_workers)
         case "replace":
-            return ReplacePolicy(min_workers=0 if min_workers == 1 else min_workers)
+            return ReplacePolicy(max_restarts, 0 if min_workers == 1 else min_workers)
+        case "restart":
+            return RestartPolicy(max_restarts, num_restarts)
 
 
 def _is_spare(loss: Loss) -> bool:
     """Whether nothing more is needed of it: a monitor, or a worker whose part is done."""
-    if loss.how != "departed":
+    if loss.how != "departed" or not loss.has_begun:
         return False
     return loss.seat.role == "monitor" or (loss.has_trained and loss.num_workers_left > 0)
 
 
 def _is_awaited(loss: Loss) -> bool:
     """Whether all wait until the seat is back. What it says is wrong with it would be so again."""
-    return loss.can_return and loss.how != "failed"
+    return loss.has_begun and loss.can_return and loss.how != "failed"
 
 
 def _ends(loss: Loss, min_workers: int) -> EndRun | None:
     """Say why the run cannot go on, if so.
 
-    A server has parameters that no other seat has. What a seat says is wrong with it would be wrong
-    again.
+    Before training has begun every loss ends it. A server has parameters that no other seat has.
+    What a seat says is wrong with it would be wrong again.
     """
     is_worker = loss.seat.role == "worker" and not loss.has_trained
-    if not is_worker or loss.how == "failed" or not loss.survives:
+    if not (loss.has_begun and is_worker and loss.survives) or loss.how == "failed":
         return EndRun(loss.reason)
     if loss.num_workers_left < min_workers:
         left = f"{loss.num_workers_left} of at least {min_workers} workers are left"

@@ -22,6 +22,12 @@ class Disturbances:
         self._num_updates = 0
         self._waiting: dict[int, tuple[float, int]] = {}
         """Which are known and not overcome: since when, and how many updates there were."""
+        self._repeating = {
+            index: each.lost_step
+            for index, each in enumerate(self._all)
+            if each.lost_step is not None and each.updated_s is None
+        }
+        """Those of earlier attempts: how many updates there had been."""
 
     @property
     def _all(self) -> list[Disturbance]:
@@ -31,13 +37,20 @@ class Disturbances:
         """A fault was injected."""
         self._all.append(Disturbance(who=who, fault=fault, struck_s=self._ledger.time_s))
 
+    def num_struck(self, fault: str) -> int:
+        """How many times a fault was injected, in earlier attempts too."""
+        return sum(each.fault == fault for each in self._all)
+
     def ended(self, fault: str) -> None:
         """A fault that lasts is over."""
         index = self._find(lambda each: each.fault == fault and each.ended_s is None)
         self._note(index, ended_s=self._ledger.time_s)
 
-    def known(self, who: str, node: str, reason: str) -> None:
-        """A seat was given up: because of a fault of its own or of its node, or of another."""
+    def known(self, who: str, node: str, reason: str) -> int:
+        """A seat was given up: because of a fault of its own or of its node, or of another.
+
+        Gives which of all disturbances that is.
+        """
         now_s = self._ledger.time_s
         index = self._find(lambda each: each.who in (who, node) and self._explains(each, now_s))
         if index is None:
@@ -45,6 +58,7 @@ class Disturbances:
             index = len(self._all) - 1
         self._note(index, who=who, known_s=now_s, reason=reason)
         self._waiting[index] = (self._now(), self._num_updates)
+        return index
 
     def _explains(self, each: Disturbance, now_s: float) -> bool:
         """Whether a seat that is given up now may be so because of this."""
@@ -66,6 +80,12 @@ class Disturbances:
         index = self._find(lambda each: each.who == who and each.is_absence and each.back_s is None)
         self._note(index, back_s=self._ledger.time_s)
 
+    def trains_again(self) -> None:
+        """All seats that were started again begin to train."""
+        for index in self._repeating:
+            if self._all[index].back_s is None:
+                self._note(index, back_s=self._ledger.time_s)
+
     def restored(self, who: str, version: int, num_lost: int) -> None:
         """A server takes part again, and updates are counted from this version on."""
         for index, each in enumerate(self._all):
@@ -76,14 +96,18 @@ class Disturbances:
         for waiting, (since_s, before) in self._waiting.items():
             self._waiting[waiting] = (since_s, min(before, version))
 
-    def updated(self, global_steps: int | None) -> None:
+    def updated(self, global_steps: int) -> None:
         """So many updates were made, as a worker says."""
-        if global_steps is None or global_steps <= self._num_updates:
+        if global_steps <= self._num_updates:
             return
         self._num_updates = global_steps
         for index, (_, before) in list(self._waiting.items()):
             if global_steps > before:
                 del self._waiting[index]
+                self._note(index, updated_s=self._ledger.time_s)
+        for index, before in list(self._repeating.items()):
+            if global_steps > before:
+                del self._repeating[index]
                 self._note(index, updated_s=self._ledger.time_s)
 
     def wait_anew(self) -> None:

@@ -11,11 +11,12 @@ import secrets
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, final
 
 from paceline.clusters.base import SEAT_VARIABLE, Crew, Job
 from paceline.clusters.luggage import Packed
 from paceline.clusters.zygote import Zygote
+from paceline.engine.again import Again, Beginning
 from paceline.engine.conductor import Conductor
 from paceline.engine.known import cores_of, facts_of
 from paceline.engine.latency import check_latency
@@ -36,13 +37,13 @@ from paceline.errors import (
     SpecError,
     StoreError,
 )
-from paceline.faults import Fault, late_seats
+from paceline.faults import late_seats
 from paceline.measure.environment import capture, steal_seconds
+from paceline.outcome.disturbed import Setback
 from paceline.outcome.facts import Facts
 from paceline.outcome.outcome import Outcome
 from paceline.outcome.results import PairRate, Result
 from paceline.spec import RunSpec
-from paceline.store.checkpoints import Manifest
 from paceline.store.runs import DEFAULT_OUT, RunDir, create_run
 from paceline.store.sealing import seal
 from paceline.system import address_space
@@ -62,7 +63,7 @@ def run(
     zygote: Zygote | None = None,
     origin: Origin | None = None,
 ) -> Result:
-    """Carry out a run and give its result.
+    """Carry out a run and give its result, of the last attempt where it was started again.
 
     Raises `SpecError`, `DataError` or `StoreError` before anything is started, and `NodeMissing`,
     `SeatFailed` or `Interrupted`, with the sealed run's result, after. `watch` is called about ten
@@ -75,7 +76,7 @@ def run(
     began_s = time.monotonic()
     refuse_in_a_seat("paceline.run")
     address_space.check()
-    spec, watch, stolen_s = spec.checked(), watch or (lambda _: None), steal_seconds()
+    spec, watch = spec.checked(), watch or (lambda _: None)
     _check_sources(spec)
     if not spec.is_replayed:
         _prepare(spec, watch)
@@ -90,43 +91,93 @@ def run(
         facts_of(spec, order),
         threads_why=threads.why if threads.is_measured else None,
         sent_files={each.name: each.digest for each in luggage},
-        **({} if origin is None else origin.facts()),
     )
-    run_dir = create_run(
-        Path(out),
-        f"{_short(spec.workload.name)}-{_short(spec.strategy.name)}",
-        spec=spec.toml(),
-        facts=facts.table(),
-        environment=capture(),
-    )
-    outcome = Outcome()
-    try:
-        resumed = None if origin is None else origin.lay_out(run_dir, outcome, spec.num_workers)
-        job = dataclasses.replace(_job(spec, run_dir, luggage, watch, zygote), resumed=resumed)
-        failure = _carry_out(
-            job,
-            spec=spec,
-            order=order,
-            run_dir=run_dir,
-            outcome=outcome,
-            watch=watch,
-            began_s=began_s,
-            resumed=None if origin is None else origin.manifest,
-            faults=spec.fault if origin is None else origin.faults_left(spec.fault),
+    return _Course(spec, order, facts, luggage, Path(out), watch, zygote).carry_out(began_s, origin)
+
+
+@final
+@dataclasses.dataclass(frozen=True)
+class _Course:
+    """A run whose parts are all there, and its attempts: one, unless a loss starts it again."""
+
+    spec: RunSpec
+    order: Order
+    facts: Facts
+    luggage: Sequence[Packed]
+    out: Path
+    watch: Watch
+    zygote: Zygote
+
+    def carry_out(self, began_s: float, origin: Origin | None) -> Result:
+        """Make attempts until one is the last."""
+        begin = Beginning(origin)
+        while True:
+            result, failure, setback = self._attempt(began_s, begin)
+            if failure is None:
+                return result
+            failure.result = result
+            if setback is None or isinstance(failure, Interrupted):
+                raise failure
+            try:
+                began_s = time.monotonic()
+                begin = Beginning.again(
+                    Again.after(result, setback, begin.after, self.spec.dilation)
+                )
+                self._tell(failure, begin)
+            except KeyboardInterrupt:
+                raise _stopped_between(result) from None
+
+    def _tell(self, failure: RunError, begin: Beginning) -> None:
+        assert begin.after is not None
+        count = f"{begin.after.number} of at most {self.spec.max_restarts}"
+        self.watch(RunView.starting(f"{failure}: starting again ({count})"))
+
+    def _attempt(
+        self, began_s: float, begin: Beginning
+    ) -> tuple[Result, RunError | None, Setback | None]:
+        """Create a run, carry it out and seal it; gives its result and what went wrong."""
+        spec, stolen_s = self.spec, steal_seconds()
+        facts = dataclasses.replace(self.facts, **begin.facts())
+        run_dir = create_run(
+            self.out,
+            f"{_short(spec.workload.name)}-{_short(spec.strategy.name)}",
+            spec=spec.toml(),
+            facts=facts.table(),
+            environment=capture(),
         )
-    except MemoryError:
-        outcome.status, outcome.reason = "failed", "the driver ran out of memory"
-        failure = RunError(outcome.reason)
-    finally:
-        note_limit(outcome)
-        if stolen_s is not None:
-            outcome.steal_s = (steal_seconds() or stolen_s) - stolen_s
-        result = _seal(run_dir, _facts_seen(facts, spec, outcome), outcome)
-        run_dir.let_go()
-    if failure is not None:
-        failure.result = result
-        raise failure
-    return result
+        outcome = Outcome(status="failed", reason="it did not finish")
+        begin.note(outcome)
+        try:
+            resumed = begin.lay_out(run_dir, outcome, spec.num_workers)
+            job = _job(spec, run_dir, self.luggage, self.watch, self.zygote)
+            failure = _carry_out(
+                dataclasses.replace(job, resumed=resumed),
+                spec=spec,
+                order=self.order,
+                run_dir=run_dir,
+                outcome=outcome,
+                watch=self.watch,
+                began_s=began_s,
+                begin=begin,
+            )
+        except MemoryError:
+            outcome.status, outcome.reason = "failed", "the driver ran out of memory"
+            failure = RunError(outcome.reason)
+        finally:
+            note_limit(outcome)
+            if outcome.setback is not None:
+                outcome.warnings.append("all seats are started again in a run that goes on from it")
+            if stolen_s is not None:
+                outcome.steal_s = (steal_seconds() or stolen_s) - stolen_s
+            result = _seal(run_dir, _facts_seen(facts, spec, outcome), outcome)
+            run_dir.let_go()
+        return result, failure, outcome.setback
+
+
+def _stopped_between(result: Result) -> Interrupted:
+    stopped = Interrupted("stopped by the user while all seats were started again")
+    stopped.result = result
+    return stopped
 
 
 def _with_threads(spec: RunSpec, watch: Watch, zygote: Zygote | None) -> tuple[RunSpec, Threads]:
@@ -210,11 +261,9 @@ def _carry_out(
     outcome: Outcome,
     watch: Watch,
     began_s: float,
-    resumed: Manifest | None,
-    faults: Sequence[Fault],
+    begin: Beginning,
 ) -> RunError | None:
     """Start the seats and lead them to the end; returns what went wrong, if anything did."""
-    outcome.status, outcome.reason = "failed", "it did not finish"
     _warn_of_plain(spec, run_dir, outcome)
     crew: Crew | None = None
     try:
@@ -232,8 +281,9 @@ def _carry_out(
             outcome=outcome,
             began_s=began_s,
             restart=crew.restart,
-            resumed=resumed,
-            faults=faults,
+            resumed=begin.manifest,
+            faults=begin.faults_left(spec.fault),
+            again=begin.after,
             strike=crew.strike,
         )
         if spec.workload.is_script:

@@ -48,6 +48,7 @@ class Ending:
         """The user wants no further step; asked twice, nobody waits for the current one."""
         at_once |= self.is_stopping
         self.is_stopping = True
+        self._ledger.outcome.setback = None  # nor is anything to be started again
         if self.failed_seat is None:  # what failed before stays the cause
             self._ledger.end_as("interrupted", "stopped by the user")
         self._lines.tell_all(Stop())

@@ -41,7 +41,11 @@ class Injector:
         self._dilation = dilation
         self._due = [each for each in faults if each.kind != "random"]
         self._random = [
-            _RandomKills(each, seed if each.seed is None else each.seed)
+            _RandomKills(
+                each,
+                seed if each.seed is None else each.seed,
+                num_before=disturbances.num_struck(str(each)),
+            )
             for each in faults
             if each.kind == "random"
         ]
@@ -134,17 +138,21 @@ def _struck_seats(fault: Fault, roster: Roster) -> list[str]:
 class _RandomKills:
     """Kills one about every so many seconds, and never the last worker that lives."""
 
-    def __init__(self, fault: Fault, seed: int) -> None:
+    def __init__(self, fault: Fault, seed: int, num_before: int) -> None:
+        """`num_before` kills were made in earlier attempts at the run; these count too."""
         self.fault = fault
-        self._draw = random.Random(seed)  # noqa: S311 - nobody has to be unable to guess it
-        self._num = 0
-        self._next_s = self._gap_s()
+        # Other numbers in each attempt: the same victim after the same time may be all there is.
+        self._draw = random.Random(seed + num_before)  # noqa: S311 - anyone may guess it
+        self._num = num_before
+        self._next_s: float | None = self._gap_s() if num_before == 0 else None
 
     def _gap_s(self) -> float:
         assert self.fault.mtbf_s is not None
         return self._draw.expovariate(1 / self.fault.mtbf_s)
 
     def due(self, time_s: float, seats: Sequence[str], living: Collection[str]) -> list[str]:
+        if self._next_s is None:  # an attempt begins where the last one's clock was
+            self._next_s = time_s + self._gap_s()
         if time_s < self._next_s or self._num == self.fault.most:
             return []
         wanted = {"workers": ("worker",), "servers": ("server",), "all": ("worker", "server")}

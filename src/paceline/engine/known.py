@@ -52,9 +52,9 @@ def cores_of(spec: RunSpec, nodes: Iterable[str], *, are_capped: bool = True) ->
 
 def _notes(spec: RunSpec, order: Order) -> list[str]:
     """Say how a latency was made, and how far a replayed device is from what was measured."""
+    notes = [*latency_notes(spec), *_restart_notes(spec)]
     if is_placed(spec.device):
-        return [*latency_notes(spec), note_of(spec.device)]
-    notes = latency_notes(spec)
+        return [*notes, note_of(spec.device)]
     if not spec.is_replayed:
         return notes
     rates = spec.rates()
@@ -65,6 +65,14 @@ def _notes(spec: RunSpec, order: Order) -> list[str]:
             f"its times are scaled to {order.batch}"
         )
     return notes
+
+
+def _restart_notes(spec: RunSpec) -> list[str]:
+    """Say so where a loss means that all is done once more."""
+    if spec.when_lost != "restart" or spec.keep_every is not None:
+        return []
+    more = "" if spec.is_replayed or spec.workload.is_script else ": give checkpoint_every"
+    return [f"it has no checkpoints, so a lost seat starts it from the beginning{more}"]
 
 
 def _flows(spec: RunSpec) -> list[tuple[str, str, float, str]] | None:

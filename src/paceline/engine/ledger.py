@@ -15,6 +15,7 @@ from paceline.comm.words import Joined
 from paceline.measure.clock import Clock
 from paceline.measure.host import HostUse
 from paceline.outcome.accounts import WorkerAccount
+from paceline.outcome.disturbed import Setback
 from paceline.outcome.outcome import Outcome
 from paceline.outcome.results import Status
 from paceline.spec import RunSpec
@@ -33,7 +34,9 @@ class Ledger:
         *,
         began_s: float,
         now: Callable[[], float],
+        setback: Setback | None = None,
     ) -> None:
+        """After a `setback` the training clock went on while all seats were started again."""
         self._targets = spec.targets
         self._dilation = spec.dilation
         self.outcome = outcome
@@ -41,6 +44,7 @@ class Ledger:
         self._began_s = began_s
         self._now = now
         self._clock = Clock(spec.dilation, now)
+        self._setback = setback
         self._first_joined_s: float | None = None
         self._rests_since_s = 0.0
         self._host_use: HostUse | None = None
@@ -84,18 +88,24 @@ class Ledger:
     def started(self) -> float:
         """Training begins; gives the moment."""
         self._host_use = HostUse()
-        start_s = self._now()
-        self._clock.start(start_s)
-        joined_s = start_s if self._first_joined_s is None else self._first_joined_s
-        self.outcome.startup_s = start_s - self._began_s
-        self.outcome.joining_s = start_s - joined_s
+        now_s = self._now()
+        joined_s = now_s if self._first_joined_s is None else self._first_joined_s
+        self.outcome.startup_s = now_s - self._began_s
+        self.outcome.joining_s = now_s - joined_s
         self.outcome.evaluation_s = 0.0
+        missed_s = self.time_s - self._clock.now_s()
+        self._setback = None
+        start_s = now_s - missed_s * self._dilation
+        self._clock.start(start_s)
         return start_s
 
     @property
     def time_s(self) -> float:
-        """Of the training clock."""
-        return self._clock.now_s()
+        """Of the training clock, which goes on while a run is started again."""
+        if self._setback is None:
+            return self._clock.now_s()
+        passed_s = (self._now() - self._setback.moment_s) / self._dilation
+        return self._setback.time_s + passed_s
 
     @property
     def start_for_late(self) -> float:

@@ -13,7 +13,14 @@ from paceline.comm.line import Line
 from paceline.comm.roster import Seat, Sitting
 from paceline.comm.words import Restored, Word
 from paceline.engine.attendance import Attendance
-from paceline.engine.departures import DeparturePolicy, EndRun, GoOn, Loss, StartAgain
+from paceline.engine.departures import (
+    DeparturePolicy,
+    EndRun,
+    GoOn,
+    Loss,
+    StartAgain,
+    StartAllAgain,
+)
 from paceline.engine.disturbances import Disturbances
 from paceline.engine.ending import Ending
 from paceline.engine.gates import Gates
@@ -21,6 +28,7 @@ from paceline.engine.ledger import Ledger
 from paceline.engine.monitors import Monitors
 from paceline.engine.oddities import Odd
 from paceline.engine.reports import Reports
+from paceline.outcome.disturbed import Setback
 from paceline.sinks.deliveries import Deliveries
 
 How = Literal["departed", "failed", "lost"]
@@ -124,30 +132,47 @@ class Losses:
         attendance, ending = self._attendance, self._ending
         if attendance.is_given_up(name):
             return
-        sitting = attendance.sitting(name)
-        has_begun = self._gates.phase != "starting"
-        if sitting is None or not has_begun or ending.is_stopping or ending.is_aborted:
+        if ending.is_stopping or ending.is_aborted:
             ending.fail(name, reason)
             return
-        loss = Loss(
-            seat=sitting.seat,
-            reason=reason,
-            how=how,
-            incarnation=sitting.incarnation,
-            has_trained=self._has_trained(sitting),
-            num_workers_left=len(self._gates.taking_part - {name}),
-            survives=self._survives,
-            can_return=self._servers_return and sitting.seat.role == "server",
-            is_expected=name in self._returns,
-        )
-        match self._policy.decide(loss):
+        match self._policy.decide(self._loss(name, reason, how)):
             case EndRun(why):
+                ending.fail(name, self._at(name, why))
+            case StartAllAgain(why):
+                self._note_setback(name, why)
                 ending.fail(name, why)
             case GoOn():
                 self._go_on_without(name, reason, how)
             case StartAgain():
                 self._go_on_without(name, reason, how)
                 self._returns.setdefault(name, self._now())
+
+    def _loss(self, name: str, reason: str, how: How) -> Loss:
+        sitting = self._attendance.sitting(name)
+        return Loss(
+            seat=self._seats[name],
+            reason=reason,
+            how=how,
+            incarnation=0 if sitting is None else sitting.incarnation,
+            has_trained=sitting is not None and self._has_trained(sitting),
+            num_workers_left=len(self._gates.taking_part - {name}),
+            survives=self._survives,
+            can_return=self._servers_return and self._seats[name].role == "server",
+            is_expected=name in self._returns,
+            has_begun=sitting is not None and self._gates.phase != "starting",
+        )
+
+    def _at(self, name: str, reason: str) -> str:
+        """Say on which node that was, where there are several."""
+        nodes = {each.node for each in self._seats.values()}
+        return f"{reason}, on {self._seats[name].node}" if len(nodes) > 1 else reason
+
+    def _note_setback(self, name: str, reason: str) -> None:
+        """Keep what whoever starts all seats again has to know."""
+        index = self._disturbances.known(name, self._seats[name].node, reason)
+        self._ledger.outcome.setback = Setback(
+            index=index, time_s=self._ledger.time_s, moment_s=self._now()
+        )
 
     def _has_trained(self, sitting: Sitting) -> bool:
         is_coming = self._attendance.is_coming(sitting.name)

@@ -42,23 +42,28 @@ class Origin:
         return self.checkpoint.manifest
 
     def check(self, spec: RunSpec) -> None:
-        """Raise `SpecError` where the checkpoint is of other servers than a spec asks for."""
+        """Raise `SpecError` where the checkpoint is of other servers, or of a later moment, than a
+        spec asks for.
+        """
+        made = {"steps": self.manifest.progress, "seconds": self.manifest.time_s}
+        for field, done in made.items():
+            wanted = getattr(spec, field)
+            if wanted is not None and wanted <= done:
+                reason = f"the checkpoint is of {field} = {done:g} already: give more"
+                raise SpecError([Problem(field, wanted, reason)])
         there = {seat for seat in self.manifest.seats if role_of(seat) == "server"}
-        wanted = {seat.name for seat in spec.seats() if seat.role == "server"}
-        if there != wanted:
-            reason = f"{len(wanted)} servers, but the checkpoint has the states of {len(there)}"
+        servers = {seat.name for seat in spec.seats() if seat.role == "server"}
+        if there != servers:
+            reason = f"{len(servers)} servers, but the checkpoint has the states of {len(there)}"
             raise SpecError([Problem("num_workers", spec.num_workers, reason)])
 
     def faults_left(self, faults: Sequence[Fault]) -> list[Fault]:
-        """Give those that have not struck yet: what ended the parent would end every resumed run.
-
-        Who is late has to be started again, and random kills go on.
-        """
+        """Give those that have not struck yet: what ended the parent would end this one too."""
         struck = {each.fault for each in self.parent.result.disturbances}
         return [
             each
             for each in faults
-            if each.kind in ("late", "random")
+            if each.goes_on
             or not (
                 str(each) in struck or each.is_due(self.manifest.time_s, self.manifest.progress)
             )
@@ -86,6 +91,7 @@ class Origin:
             num_workers=self.manifest.num_workers,
             first=self.manifest.first,
             has_all=self.manifest.seats.keys() >= set(worker_names(num_workers)),
+            time_s=self.manifest.time_s,
         )
 
     def _repeat_rows(self, run_dir: RunDir) -> None:

@@ -81,7 +81,7 @@ def take_place(
         profiled=iter if profile is None else profile.over,
         opened=opened,
         is_late=berth.ticket.incarnation > 0,
-        survives=spec.when_lost != "abort",
+        survives=spec.goes_on,
         may_start_again=spec.may_start_again,
         most_workers=spec.num_workers,
         servers_return=servers_return(spec),

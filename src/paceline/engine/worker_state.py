@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from paceline.comm.ticket import Resumed
+from paceline.engine.seating import BUILDING
 from paceline.errors import StateError
 from paceline.training.copies import completed, without
 from paceline.training.random_numbers import RandomNumbers
@@ -51,6 +52,13 @@ def kept_state(worker: Worker, *, is_first: bool) -> State:
 
 def restore_worker(worker: Worker, states: States, resumed: Resumed) -> None:
     """Have a worker go on from a checkpoint. Raises `StateError` where that does not fit."""
+    _restore(worker, states, resumed)
+    # Its own clock had gone on until it copied it: rows of a run resumed twice would seem to be
+    # later than the checkpoint that they belong to.
+    worker.clock.load({"trained_s": resumed.time_s})
+
+
+def _restore(worker: Worker, states: States, resumed: Resumed) -> None:
     name, member = worker.place.name, worker.member
     if resumed.num_workers != worker.spec.num_workers or not resumed.has_all:
         _adopt(worker, states.of(resumed.first))
@@ -61,7 +69,8 @@ def restore_worker(worker: Worker, states: States, resumed: Resumed) -> None:
     if member.pulled:
         state = completed(state, _own_values(worker), member.pulled)
         member.refresh()
-    load_worker(worker, state)
+    with BUILDING:  # where seats share a process, others may draw their initial values just now
+        load_worker(worker, state)
 
 
 def _adopt(worker: Worker, state: State) -> None:

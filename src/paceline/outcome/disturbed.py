@@ -14,6 +14,19 @@ _Span: TypeAlias = tuple[float, float]
 
 @final
 @dataclass(frozen=True, kw_only=True)
+class Setback:
+    """A loss after which all seats are to be started again."""
+
+    index: int
+    """Which of the run's disturbances it is."""
+    time_s: float
+    """When that was decided, on the training clock."""
+    moment_s: float
+    """The same on the driver's monotonic clock."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
 class Disturbance:
     """One fault that struck, or a seat that was lost. Moments are of the training clock."""
 
@@ -37,6 +50,11 @@ class Disturbance:
     """When it took part again: the run was at full strength."""
     updates_lost: int | None = None
     """How many updates that workers had seen a server lost, which went back to its snapshot."""
+    lost_step: int | None = None
+    """How many steps the run had made when all of its seats were started again; None where they
+    were not. The next update is then the first that had not been made before."""
+    from_step: int | None = None
+    """The step that they started from: of the newest checkpoint, or 0 where there was none."""
 
     @property
     def is_late(self) -> bool:
@@ -47,6 +65,11 @@ class Disturbance:
     def is_absence(self) -> bool:
         """Whether a seat was away because of it, and may have come back."""
         return self.known_s is not None or self.started_s is not None or self.is_late
+
+    @property
+    def repeated_steps(self) -> int:
+        """How many steps were made once more because of it."""
+        return (self.lost_step or 0) - (self.from_step or 0)
 
     @property
     def detection_s(self) -> float | None:
@@ -72,8 +95,9 @@ def goodput(
     """Give the part of all workers' time in which they trained; None where nothing disturbed them.
 
     A worker is away from the moment it was struck until it takes part again. Where all are in step,
-    or a server was struck, the others wait from then until the next update. A moment that is lost
-    twice counts once.
+    or a server was struck, the others wait from then until the next update. Where all were started
+    again, no worker did anything new until the first step that had not been made before. A moment
+    that is lost twice counts once.
     """
     if not disturbances or not train_s:
         return None
@@ -101,13 +125,17 @@ def _waits(
 ) -> list[tuple[str, _Span]]:
     """After each loss, when workers could not make an update without the one that is gone.
 
-    All need a server; a worker is needed by those that are in step with it.
+    All need a server; a worker is needed by those that are in step with it. With each goes who did
+    not wait but was away.
     """
-    return [
-        (each.who, (each.struck_s, _first_known(each.updated_s, each.back_s, train_s)))
-        for each in disturbances
-        if each.known_s is not None and (in_step or role_of(each.who) == "server")
-    ]
+    waits = []
+    for each in disturbances:
+        if each.lost_step is not None:
+            waits.append(("", (each.struck_s, _first_known(each.updated_s, train_s))))
+        elif each.known_s is not None and (in_step or role_of(each.who) == "server"):
+            end_s = _first_known(each.updated_s, each.back_s, train_s)
+            waits.append((each.who, (each.struck_s, end_s)))
+    return waits
 
 
 def _first_known(*moments: float | None) -> float:
@@ -131,12 +159,27 @@ def sentence(each: Disturbance) -> str:
     if each.known_s is not None:
         cause = f" ({each.reason})" if each.reason else ""
         parts.append(f"known after {each.known_s - each.struck_s:.1f} s{cause}")
-    if each.updated_s is not None:
+    if each.lost_step is not None:
+        parts += _started_again(each)
+    elif each.updated_s is not None:
         parts.append(f"next update after {each.updated_s - each.struck_s:.1f} s")
     if each.ended_s is not None:
         parts.append(f"over after {each.ended_s - each.struck_s:.1f} s")
-    if each.back_s is not None:
+    if each.back_s is not None and each.lost_step is None:
         parts.append(f"{each.who} took part again after {each.back_s - each.struck_s:.1f} s")
     if each.updates_lost is not None:
         parts.append(f"{each.updates_lost:,} updates were lost")
     return ", ".join(parts)
+
+
+def _started_again(each: Disturbance) -> list[str]:
+    """Tell how all seats came to be where the run had been."""
+    parts = [f"all seats were started again from step {each.from_step:,}"]
+    if each.back_s is not None:
+        parts.append(f"they trained after {each.back_s - each.struck_s:.1f} s")
+    if each.updated_s is not None:
+        parts.append(
+            f"{each.repeated_steps:,} steps were repeated, and the first new one came after "
+            f"{each.updated_s - each.struck_s:.1f} s"
+        )
+    return parts

@@ -59,6 +59,8 @@ class Facts:
     """The run that this one goes on from."""
     parent_step: int | None = None
     """How far that run was in the checkpoint."""
+    attempts: tuple[str, ...] = ()
+    """The runs that lost a seat before, each of which the next one was started after."""
 
     @property
     def workers(self) -> list[str]:

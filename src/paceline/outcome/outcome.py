@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final, final
 
 from paceline.outcome.accounts import RefusedSteps, ServerAccount, WorkerAccount
-from paceline.outcome.disturbed import Disturbance, goodput
+from paceline.outcome.disturbed import Disturbance, Setback, goodput
 from paceline.outcome.facts import Facts
 from paceline.outcome.incarnations import (
     last_of_earlier,
@@ -88,6 +88,7 @@ class Outcome:
     """Faults that struck and seats that were lost, in that order."""
     rows_lost: int | None = None
     """Rows that were not trained on, since their worker was away; None where none was."""
+    setback: Setback | None = None
 
     def note_listeners(self, who: str, places: Sequence[str]) -> None:
         """Add where somebody listens, once each."""

@@ -266,6 +266,8 @@ class Result:
     """The run that this one goes on from; None: it began anew."""
     parent_step: int | None = None
     """How far that run was in the checkpoint: its steps are counted here too."""
+    attempts: tuple[str, ...] = ()
+    """The runs that lost a seat before this one, each the parent of the next."""
     num_checkpoints: int = 0
     """How many checkpoints were written."""
     checkpoint_s: float = 0.0
@@ -331,7 +333,7 @@ class Result:
     workers: tuple[WorkerTotals, ...] = ()
     servers: tuple[ServerTotals, ...] = ()
     staleness: Staleness | None = None
-    """None where the strategy has no staleness."""
+    """None where there is none."""
     pairs: tuple[PairRate, ...] = ()
     """Each node's way to each other, where nodes are machines of their own."""
     traffic: Traffic | None = None

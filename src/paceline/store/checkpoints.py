@@ -158,8 +158,11 @@ def newest(run: RunDir) -> tuple[Checkpoint, list[str]]:
             return opened(folder), problems
         except StoreError as error:
             problems.append(str(error))
-    said = f": {'; '.join(problems)}" if problems else ""
-    raise StoreError(f"{run.path} has no checkpoint to resume from{said}")
+    said = "; ".join(problems) or (
+        "it ran without --checkpoint-every, or ended before the first one was whole"
+    )
+    anew = f"`paceline run {run.spec}` begins anew"
+    raise StoreError(f"{run.path} has no checkpoint to resume from: {said}; {anew}")
 
 
 def opened(folder: Path) -> Checkpoint:

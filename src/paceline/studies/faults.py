@@ -26,7 +26,9 @@ FAULTS: Final = (
     LATE,
 )
 _IMPOSSIBLE: Final = (("ddp", "killed and restarted"), ("ddp", LATE))
-STRATEGIES: Final = ("ps-async", "ps-ssp", "ps-sync", "ring", "ddp")
+STRATEGIES: Final = ("ps-async", "ps-ssp", "ps-sync", "ring", "ddp", "single")
+FINISHED: Final = "finished"
+STARTED_AGAIN: Final = "started again from a checkpoint, finished"
 # By how much the accuracy of a disturbed run may be below that of an undisturbed one.
 _ONE_POINT: Final = 0.01
 
@@ -53,6 +55,7 @@ def survived(evidence: Evidence) -> Table:
                 Column(name="known", label="until it was known", **seconds),
                 Column(name="updated", label="until the next update", **seconds),
                 Column(name="back", label="until a newcomer took part", **seconds),
+                Column(name="repeated", label="steps repeated", form=",.0f"),
                 Column(name="goodput", label="goodput", unit="%", form=".0f", scale=100.0),
                 Column(name="accuracy", label="test accuracy", **percent),
             ]
@@ -81,17 +84,27 @@ def _row(evidence: Evidence, strategy: str, fault: str) -> dict[str, Any] | None
     is_known = bool(accuracy and undisturbed and fault != NOTHING)
     return {
         **base,
-        "outcome": "finished",
+        "outcome": STARTED_AGAIN if _are_attempts(runs) else FINISHED,
         **medians.of_seeds(
             known=_times(runs, "detection_s"),
             updated=_times(runs, "update_s"),
             back=_times(runs, "strength_s"),
+            repeated=[_repeated(run) for run in runs] if _are_attempts(runs) else [],
             goodput=of(runs, lambda run: run.result.goodput),
             accuracy=accuracy,
         ),
         "lost": median(undisturbed) - median(accuracy) if is_known else None,
         "n": len(runs),
     }
+
+
+def _are_attempts(runs: Sequence[StoredRun]) -> bool:
+    """Whether a loss had all seats of a run started again."""
+    return any(run.result.attempts for run in runs)
+
+
+def _repeated(run: StoredRun) -> float:
+    return sum(each.repeated_steps for each in run.result.disturbances)
 
 
 def _times(runs: Sequence[StoredRun], which: str) -> list[float]:
@@ -104,7 +117,9 @@ def _times(runs: Sequence[StoredRun], which: str) -> list[float]:
 def r7(evidence: Evidence) -> Judged:
     """Whether the others carried on without a worker that was killed."""
     asked = [each for each in STRATEGIES if each in evidence.planned(KILLED, "strategy")]
-    carried_on = [each for each in asked if evidence.find(KILLED, strategy=each)]
+    found = {each: evidence.find(KILLED, strategy=each) for each in asked}
+    carried_on = [each for each, runs in found.items() if runs and not _are_attempts(runs)]
+    again = [each for each, runs in found.items() if _are_attempts(runs)]
     servers = [each for each in asked if each.startswith("ps-")]
     if not asked or not all(evidence.is_settled(KILLED, strategy=each) for each in servers):
         raise evidence.lacking(KILLED)
@@ -114,9 +129,10 @@ def r7(evidence: Evidence) -> Judged:
         if (row := _row(evidence, each, KILLED)) is not None and row.get("lost") is not None
     ]
     measured = f"finished without it: {', '.join(carried_on) or 'none'} ({'; '.join(lost)})"
-    ended = [each for each in asked if each not in carried_on]
-    reason = f"ended with it: {', '.join(ended)}" if ended else ""
-    return judged(set(servers) <= set(carried_on), measured, reason)
+    ended = [each for each in asked if each not in (*carried_on, *again)]
+    reasons = [f"ended with it: {', '.join(ended)}"] if ended else []
+    reasons += [f"started again from a checkpoint: {', '.join(again)}"] if again else []
+    return judged(set(servers) <= set(carried_on), measured, "; ".join(reasons))
 
 
 def l11(evidence: Evidence) -> Judged:
@@ -147,7 +163,7 @@ def outcome(evidence: Evidence) -> str:
     """Answer Shi's two questions from what was measured."""
     rows = [_row(evidence, each, fault) for each in STRATEGIES for fault in FAULTS[1:]]
     told = [row for row in rows if row is not None]
-    finished = [row for row in told if row["outcome"] == "finished"]
+    finished = [row for row in told if row["outcome"] in (FINISHED, STARTED_AGAIN)]
     within = [row for row in finished if (row.get("lost") or 0.0) <= _ONE_POINT]
     if not finished:
         raise evidence.lacking(KILLED)
@@ -156,7 +172,8 @@ def outcome(evidence: Evidence) -> str:
         f"{len(finished)} finished, {len(within)} of them at most one point of accuracy below the "
         "undisturbed run. What overcomes the nodes that are gone: servers drop who is gone and "
         "take in who comes; workers of a ring agree on the last complete step and form it again, "
-        "and a newcomer takes parameters over from one that lives. What needs every process ends."
+        "and a newcomer takes parameters over from one that lives. What needs every process (ddp, "
+        "single) is started again from its newest checkpoint, and repeats the steps since."
     )
 
 

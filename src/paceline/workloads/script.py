@@ -78,7 +78,9 @@ def script_problems(spec: Any) -> Iterator[Problem]:
         yield Problem("checkpoint_every", spec.checkpoint_every, reason)
     if spec.on_failure == "replace":
         reason = "a worker of a script cannot be started again"
-        choices = ("abort", "go-on") if spec.strategy.scripts_survive else ("abort",)
+        choices = (
+            ("abort", "go-on", "restart") if spec.strategy.scripts_survive else ("abort", "restart")
+        )
         yield Problem("on_failure", spec.on_failure, reason, choices)
     if spec.strategy.scripts is None:
         reason = "this strategy applies updates itself, so it cannot run a script"

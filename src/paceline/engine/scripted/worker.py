@@ -96,7 +96,7 @@ def _place(berth: Berth, spec: RunSpec, objects: Objects, exchange: Exchange) ->
         own_node=berth.host,
         open_channel=berth.open_channel,
         address=berth.ticket.address,
-        survives=spec.when_lost != "abort",
+        survives=spec.goes_on,
         say_lost=lambda lost: berth.line.send(words.Lost(lost.seat, lost.reason)),
         newest_roster=lambda: berth.line.newest_roster,
         next_roster=next_rosters(berth.line, spec),
