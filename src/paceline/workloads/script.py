@@ -6,6 +6,7 @@ The script makes model, data and optimizer itself, in every seat. It meets the r
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, final
 
@@ -54,6 +55,15 @@ class Script(Workload):
         del split, dtype
         self._refuse("rows")
 
+    @property
+    def calls_wrap(self) -> bool:
+        """Whether `wrap` stands in it; if not, it can only exchange by itself."""
+        return any(
+            isinstance(node, ast.Attribute | ast.alias)
+            and (node.attr if isinstance(node, ast.Attribute) else node.name) == "wrap"
+            for node in ast.walk(ast.parse(found_at(self.file).read_bytes()))
+        )
+
     def _refuse(self, what: str) -> NoReturn:
         raise NotHere(f"{self.file} is a script: it has {what} only while it runs")
 
@@ -62,6 +72,20 @@ class Script(Workload):
 
 
 _ITS_OWN: Final = ("batch", "optimizer", "epochs", "eval_every", "eval_samples")
+
+
+def usual_strategy(workload: object) -> Strategy:
+    """Give the strategy of a run that names none."""
+    is_own = isinstance(workload, Script) and not workload.calls_wrap
+    return Own() if is_own else Single()
+
+
+def unscripted_problems(spec: Any) -> Iterator[Problem]:
+    """Say that a workload which is no script cannot exchange by itself."""
+    if spec.strategy.scripts == "own":
+        reason = f"it is a script's own exchange, and {spec.workload.name} is no script"
+        others = tuple(each for each in STRATEGIES.entries if each != spec.strategy.name)
+        yield Problem("strategy", spec.strategy.name, reason, others)
 
 
 def script_problems(spec: Any) -> Iterator[Problem]:

@@ -76,7 +76,7 @@ class ChannelStore(Store):
 def join_group(place: Place) -> Vigil:
     """Make the group of all workers; returns what notices when one of them is gone."""
     others = [name for name in place.roster.workers if name != place.name]
-    before = set(_descriptors())
+    before = set(descriptors())
     is_cuda = place.replica.parameters.is_cuda
     dist.init_process_group(
         "nccl" if is_cuda else "gloo",
@@ -86,7 +86,7 @@ def join_group(place: Place) -> Vigil:
         timeout=_CONNECT,
     )
     dist.distributed_c10d._set_pg_timeout(_EXCHANGE)  # noqa: SLF001 - there is no public way
-    return Vigil(place.channel, _hanging_up(before))
+    return Vigil(place.channel, hanging_up(before))
 
 
 def torch_store(place: Place) -> Store:
@@ -110,14 +110,14 @@ def torch_store(place: Place) -> Store:
     return store
 
 
-def _hanging_up(before: set[int]) -> Callable[[], None]:
-    """End all connections that were made since: torch's, and ours that are of no use any more.
+def hanging_up(before: set[int]) -> Callable[[], None]:
+    """Give what ends all connections made since: torch's, and ours that are of no use any more.
 
     Torch's `abort` leaves a worker waiting that waits already.
     """
 
     def hang_up() -> None:
-        for descriptor in set(_descriptors()) - before:
+        for descriptor in set(descriptors()) - before:
             try:
                 with socket.socket(fileno=os.dup(descriptor)) as held:
                     if _is_connection(held):
@@ -133,5 +133,6 @@ def _is_connection(held: socket.socket) -> bool:
     return is_tcp and not held.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
 
 
-def _descriptors() -> Iterator[int]:
+def descriptors() -> Iterator[int]:
+    """Give the numbers of all files and sockets that this process has open."""
     return (int(each.name) for each in Path("/proc/self/fd").iterdir())
