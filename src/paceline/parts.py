@@ -17,11 +17,13 @@ from paceline.faults import Fault
 from paceline.strategies import STRATEGIES
 from paceline.strategies.base import Strategy
 from paceline.strategies.local import Single
+from paceline.strategies.own import Own
 from paceline.training.metrics import Target
 from paceline.training.optim import OPTIMIZERS, Sgd
 from paceline.training.schedules import SCHEDULES
 from paceline.workloads import WORKLOADS
 from paceline.workloads.base import FUNCTIONS, Workload
+from paceline.workloads.script import Script
 
 PARTS: Final[dict[str, Catalogue]] = {
     "workload": WORKLOADS,
@@ -97,6 +99,20 @@ def workers_meant(values: Mapping[str, Any]) -> dict[str, int]:
     if number is None or any(strategy.group_problems(number)):
         return {}
     return {"num_workers": number}
+
+
+def usual_strategy(workload: object) -> Strategy:
+    """Give the strategy of a run that names none."""
+    is_own = isinstance(workload, Script) and not workload.calls_wrap
+    return Own() if is_own else Single()
+
+
+def unscripted_problems(spec: Any) -> Iterator[Problem]:
+    """Say that a workload which is no script cannot exchange by itself."""
+    if spec.strategy.scripts == "own":
+        reason = f"it is a script's own exchange, and {spec.workload.name} is no script"
+        others = tuple(each for each in STRATEGIES.entries if each != spec.strategy.name)
+        yield Problem("strategy", spec.strategy.name, reason, others)
 
 
 def build_part(part: str, values: Mapping[str, Any]) -> Any:

@@ -20,7 +20,18 @@ from paceline.compute.rates import Rates
 from paceline.description import Count, Description, Positive, build, parse_every
 from paceline.errors import DataError, Problem, SpecError, WorkloadError, users_traceback
 from paceline.faults import Fault, OnFailure, parse_faults
-from paceline.parts import PARTS, Every, Record, as_toml, build_part, plain, unnamed, workers_meant
+from paceline.parts import (
+    PARTS,
+    Every,
+    Record,
+    as_toml,
+    build_part,
+    plain,
+    unnamed,
+    unscripted_problems,
+    usual_strategy,
+    workers_meant,
+)
 from paceline.reading import untrusted
 from paceline.settings import LENGTHS
 from paceline.strategies.base import Strategy
@@ -104,6 +115,7 @@ class RunSpec(Description):
             except SpecError as error:
                 problems += error.problems
                 del values[part]
+        values.setdefault("strategy", usual_strategy(values.get("workload")))
         values = {**workers_meant(values), **values}
         try:
             # How the parts go together can only be told when each of them is right.
@@ -220,8 +232,7 @@ class RunSpec(Description):
             num_nodes = len({seat.node for seat in self.seats()})
             yield from self.cluster.plain_problems(self.strategy.name, num_nodes)
         yield from signature_problems(self.workload)
-        if self.workload.is_script:
-            yield from script_problems(self)
+        yield from (script_problems if self.workload.is_script else unscripted_problems)(self)
         yield from self._failure_problems()
         yield from self._target_problems()
         yield from self._replay_problems() if self.is_replayed else self._real_problems()

@@ -41,6 +41,8 @@ class OwnMember(Member):
         self._store: Any = torch_store(place)
         self._vigil = Vigil(place.channel, hanging_up(before))
         self._sent = TcpCounts()
+        self._wait_s: float | None = None
+        self._late_s: float | None = None
 
     @property
     def environment(self) -> Mapping[str, str]:
@@ -84,12 +86,15 @@ class OwnMember(Member):
             return None
         return max(int(self._store.get(key)) for key in keys) + 1
 
-    def end(self, num_steps: int) -> None:
+    def end(self, num_steps: int, exchanged_s: float) -> None:
         """The script has ended: let go of its group, as the end of its process would."""
         with contextlib.suppress(RuntimeError):  # another is gone, which the driver knows
-            self._store.set(f"{_ENDED}{self._place.rank}", str(num_steps))
+            self._store.set(f"{_ENDED}{self._place.rank}", f"{num_steps} {exchanged_s}")
             keys = [f"{_ENDED}{rank}" for rank in range(self._place.num_workers)]
             self._store.wait(keys, _LINGER)
+            # Whoever comes last to what all do together waits least.
+            told = [float(self._store.get(key).split()[1]) for key in keys]
+            self._wait_s, self._late_s = exchanged_s - min(told), max(told) - exchanged_s
         self.note_sent()
         if dist.is_initialized():
             dist.destroy_process_group()
@@ -100,7 +105,7 @@ class OwnMember(Member):
         with contextlib.suppress(RuntimeError):
             for rank, name in enumerate(self._place.roster.workers):
                 if self._store.check([f"{_ENDED}{rank}"]):
-                    found[name] = int(self._store.get(f"{_ENDED}{rank}"))
+                    found[name] = int(self._store.get(f"{_ENDED}{rank}").split()[0])
         return found
 
     def start_counting(self) -> None:
@@ -112,7 +117,10 @@ class OwnMember(Member):
         self._sent.look()
 
     def counted(self) -> Mapping[str, Any]:
-        """Give nothing of its own: what was sent to whom is added to what the channel counts."""
+        """Give what it waited; what was sent to whom is added to what the channel counts.
+
+        It applies nothing by itself: the script's optimizer steps are computing.
+        """
         by_address = self._sent.by_peer()
         for name, address in reversed(self._place.roster.addresses.items()):
             if name in self._place.roster.workers and name != self._place.name:
@@ -120,7 +128,7 @@ class OwnMember(Member):
                 num_bytes = by_address.pop(host, 0)
                 if num_bytes:
                     self._channel.sent_to[name] += num_bytes
-        return {}
+        return {"apply_s": 0.0, "wait_s": self._wait_s, "late_s": self._late_s}
 
     def is_lost_peer(self, error: Exception) -> bool:
         text = str(error).lower()

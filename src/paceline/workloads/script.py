@@ -74,20 +74,6 @@ class Script(Workload):
 _ITS_OWN: Final = ("batch", "optimizer", "epochs", "eval_every", "eval_samples")
 
 
-def usual_strategy(workload: object) -> Strategy:
-    """Give the strategy of a run that names none."""
-    is_own = isinstance(workload, Script) and not workload.calls_wrap
-    return Own() if is_own else Single()
-
-
-def unscripted_problems(spec: Any) -> Iterator[Problem]:
-    """Say that a workload which is no script cannot exchange by itself."""
-    if spec.strategy.scripts == "own":
-        reason = f"it is a script's own exchange, and {spec.workload.name} is no script"
-        others = tuple(each for each in STRATEGIES.entries if each != spec.strategy.name)
-        yield Problem("strategy", spec.strategy.name, reason, others)
-
-
 def script_problems(spec: Any) -> Iterator[Problem]:
     """Say what of a `RunSpec` a script decides for itself, and what cannot be done with one."""
     theirs = "the script decides; give it as an argument of its own, after --"

@@ -38,6 +38,7 @@ class OwnSession(Watched):
         self._most_samples = (spec.samples or math.inf) / spec.num_workers
         self._first: weakref.ref[Optimizer] | None = None
         self._parameter_bytes: dict[int, int] = {}
+        self._exchanged_ns = 0
         self._has_wished = False
         self._end_after: int | None = None
 
@@ -50,6 +51,11 @@ class OwnSession(Watched):
         assert self.records is not None
         self._member.start_counting()
         self.records.begin()
+
+    @property
+    def batch(self) -> int | None:
+        """How many rows a batch has, once there was one."""
+        return self._watch.batch
 
     def leaves_group(self) -> None:
         self._member.note_sent()
@@ -78,6 +84,7 @@ class OwnSession(Watched):
         assert records is not None
         self.num_steps += 1
         records.exchanging.total_ns += watch.exchange_ns
+        self._exchanged_ns += watch.exchange_ns
         records.load_ns += watch.load_ns
         watch.exchange_ns = watch.load_ns = 0
         self._member.exchange(last=False)
@@ -123,7 +130,7 @@ class OwnSession(Watched):
         if not self.num_steps:
             raise ScriptFailed("the script ended without a step of a torch optimizer")
         self.pause()
-        self._member.end(self.num_steps)
+        self._member.end(self.num_steps, self._exchanged_ns / 1e9)
 
     def let_go(self) -> None:
         """Leave torch as it was."""

@@ -80,6 +80,8 @@ class Watch:
         """Rows of the batches that were back-propagated, as far as a DataLoader gave them."""
         self.calls_ddp = False
         """Whether the step began in torch's DistributedDataParallel."""
+        self.batch: int | None = None
+        """Rows of the first batch."""
         self._watched = watched
         self._is_alone = num_workers == 1
         self._starts: Callable[[], None] | None = watched.starts
@@ -182,6 +184,7 @@ class Watch:
 
     def _note_batch(self, loader: Any, num_rows: int) -> None:
         """Count a batch; only of loaders whose batches are back-propagated, not of a test's."""
+        self.batch = self.batch or num_rows
         try:
             self._latest = weakref.ref(loader)
         except TypeError:

@@ -220,7 +220,7 @@ class ScriptWorker(ScriptRun):
         self._objects = Objects((), (), (), ())
         self._place, self._exchange, self._session = place, exchange, session
         session.records = self._records = ScriptRecords(self._spec, self._row_writer())
-        self._start()
+        self._start(session.batch)
 
     def _row_writer(self) -> RowWriter:
         self._recorder = Recorder(
@@ -239,12 +239,12 @@ class ScriptWorker(ScriptRun):
             profile=None,
         )
 
-    def _start(self) -> None:
+    def _start(self, batch: int | None = None) -> None:
         """Say that all is ready here, and wait for the others."""
         modules = self._objects.modules
         has_buffers = any(True for module in modules for _ in module.buffers())
         batches = (getattr(each, "batch_size", None) for each in self._objects.loaders)
-        batch = next((each for each in batches if isinstance(each, int)), None)
+        batch = next((each for each in batches if isinstance(each, int)), batch)
         self._line.send(words.Joined(data="the script's own", has_buffers=has_buffers, batch=batch))
         start = self._line.wait(words.Start)
         self._place.start_counting()
