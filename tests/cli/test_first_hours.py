@@ -49,7 +49,7 @@ class Mine(Workload):
         return {"mae": (model(rows) - sums).abs().mean()}
 '''
 INVALID = "Invalid settings; nothing was started: "
-STRATEGIES = "single, solo, ring, ddp, ps-async, ps-sync, ps-ssp"
+STRATEGIES = "single, solo, ring, ddp, ps-async, ps-sync, ps-ssp, own"
 # What is typed, and all that is answered.
 REFUSED = {
     "run logistic-mnist --workers 0 --batch x --lr -1": INVALID

@@ -45,7 +45,9 @@ class Own(Strategy):
         names = [*nodes]
         share = 2 * (len(names) - 1) / len(names)
         followers = [*names[1:], names[0]]
-        return [Flow(name, after, share, name) for name, after in zip(names, followers, strict=True)]
+        return [
+            Flow(name, after, share, name) for name, after in zip(names, followers, strict=True)
+        ]
 
     def join(self, place: Place) -> Member:
         from paceline.strategies.own_member import OwnMember

@@ -40,6 +40,10 @@ class OwnMember(Member):
         before = set(descriptors())
         self._store: Any = torch_store(place)
         self._vigil = Vigil(place.channel, hanging_up(before))
+        # Of these two others still hear something, when this worker's script has ended.
+        addresses = place.roster.addresses.values()
+        ports = [urlsplit(each).port or 0 for each in addresses if each.startswith("tcp:")]
+        self._leave_group = hanging_up(before, spared=(self._store.port, *ports))
         self._sent = TcpCounts()
         self._wait_s: float | None = None
         self._late_s: float | None = None
@@ -88,13 +92,16 @@ class OwnMember(Member):
 
     def end(self, num_steps: int, exchanged_s: float) -> None:
         """The script has ended: let go of its group, as the end of its process would."""
-        with contextlib.suppress(RuntimeError):  # another is gone, which the driver knows
-            self._store.set(f"{_ENDED}{self._place.rank}", f"{num_steps} {exchanged_s}")
-            keys = [f"{_ENDED}{rank}" for rank in range(self._place.num_workers)]
+        keys = [f"{_ENDED}{rank}" for rank in range(self._place.num_workers)]
+        try:
+            self._store.set(keys[self._place.rank], f"{num_steps} {exchanged_s}")
             self._store.wait(keys, _LINGER)
             # Whoever comes last to what all do together waits least.
             told = [float(self._store.get(key).split()[1]) for key in keys]
             self._wait_s, self._late_s = exchanged_s - min(told), max(told) - exchanged_s
+        except RuntimeError:  # others go on, and may wait for this one; or one is gone
+            self.note_sent()
+            self._leave_group()
         self.note_sent()
         if dist.is_initialized():
             dist.destroy_process_group()

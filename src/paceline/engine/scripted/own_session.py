@@ -149,4 +149,7 @@ class OwnSession(Watched):
     def sizes(self) -> Mapping[str, int]:
         """Give the size of what its optimizers step; it is also what DDP moves."""
         total = sum(self._parameter_bytes.values())
-        return {"model_bytes": total, **({"parameter_bytes": total} if self._watch.calls_ddp else {})}
+        return {
+            "model_bytes": total,
+            **({"parameter_bytes": total} if self._watch.calls_ddp else {}),
+        }

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Final, final
@@ -110,17 +110,18 @@ def torch_store(place: Place) -> Store:
     return store
 
 
-def hanging_up(before: set[int]) -> Callable[[], None]:
+def hanging_up(before: set[int], spared: Collection[int] = ()) -> Callable[[], None]:
     """Give what ends all connections made since: torch's, and ours that are of no use any more.
 
-    Torch's `abort` leaves a worker waiting that waits already.
+    Torch's `abort` leaves a worker waiting that waits already. Connections to or from the ports
+    that are `spared` stay.
     """
 
     def hang_up() -> None:
         for descriptor in set(descriptors()) - before:
             try:
                 with socket.socket(fileno=os.dup(descriptor)) as held:
-                    if _is_connection(held):
+                    if _is_connection(held) and not _has_port(held, spared):
                         held.shutdown(socket.SHUT_RDWR)
             except OSError:
                 continue  # not a socket, or gone
@@ -131,6 +132,10 @@ def hanging_up(before: set[int]) -> Callable[[], None]:
 def _is_connection(held: socket.socket) -> bool:
     is_tcp = held.family in (socket.AF_INET, socket.AF_INET6)
     return is_tcp and not held.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
+
+
+def _has_port(held: socket.socket, ports: Collection[int]) -> bool:
+    return held.getsockname()[1] in ports or held.getpeername()[1] in ports
 
 
 def descriptors() -> Iterator[int]:
