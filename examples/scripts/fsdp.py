@@ -1,4 +1,4 @@
-"""A script for torchrun: FSDP shards parameters, gradients and optimizer, and no line of Paceline."""
+"""A script for torchrun: FSDP shards the model, and no line of Paceline."""
 
 import argparse
 

@@ -23,7 +23,7 @@ from paceline.training.optim import OPTIMIZERS, Sgd
 from paceline.training.schedules import SCHEDULES
 from paceline.workloads import WORKLOADS
 from paceline.workloads.base import FUNCTIONS, Workload
-from paceline.workloads.script import Script
+from paceline.workloads.script import Script, script_problems
 
 PARTS: Final[dict[str, Catalogue]] = {
     "workload": WORKLOADS,
@@ -89,9 +89,15 @@ def cluster_of(table: Mapping[str, Any]) -> Cluster:
     return made
 
 
-def workers_meant(values: Mapping[str, Any]) -> dict[str, int]:
+def meant(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the strategy and the number of workers that other parts mean, where none is given."""
+    usual = usual_strategy(values.get("workload"))
+    return {"strategy": usual, **_workers_meant({"strategy": usual, **values})}
+
+
+def _workers_meant(values: Mapping[str, Any]) -> dict[str, int]:
     """Three nodes alone mean three workers, of a strategy that can have them."""
-    cluster, strategy = values.get("cluster"), values.get("strategy", Single())
+    cluster, strategy = values.get("cluster"), values["strategy"]
     if not isinstance(cluster, Cluster) or not isinstance(strategy, Strategy):
         return {}
     apart = strategy.servers_apart
@@ -107,9 +113,11 @@ def usual_strategy(workload: object) -> Strategy:
     return Own() if is_own else Single()
 
 
-def unscripted_problems(spec: Any) -> Iterator[Problem]:
-    """Say that a workload which is no script cannot exchange by itself."""
-    if spec.strategy.scripts == "own":
+def script_fit(spec: Any) -> Iterator[Problem]:
+    """Say what does not go together with a script, or is for scripts only, in a `RunSpec`."""
+    if spec.workload.is_script:
+        yield from script_problems(spec)
+    elif spec.strategy.scripts == "own":
         reason = f"it is a script's own exchange, and {spec.workload.name} is no script"
         others = tuple(each for each in STRATEGIES.entries if each != spec.strategy.name)
         yield Problem("strategy", spec.strategy.name, reason, others)

@@ -26,11 +26,10 @@ from paceline.parts import (
     Record,
     as_toml,
     build_part,
+    meant,
     plain,
+    script_fit,
     unnamed,
-    unscripted_problems,
-    usual_strategy,
-    workers_meant,
 )
 from paceline.reading import untrusted
 from paceline.settings import LENGTHS
@@ -43,7 +42,6 @@ from paceline.training.metrics import Better, Target, better_of, parse_targets
 from paceline.training.optim import Optimizer
 from paceline.workloads.base import Workload
 from paceline.workloads.order import Order
-from paceline.workloads.script import script_problems
 
 
 @final
@@ -115,8 +113,7 @@ class RunSpec(Description):
             except SpecError as error:
                 problems += error.problems
                 del values[part]
-        values.setdefault("strategy", usual_strategy(values.get("workload")))
-        values = {**workers_meant(values), **values}
+        values = {**meant(values), **values}
         try:
             # How the parts go together can only be told when each of them is right.
             spec = build(cls, values, "", together=not problems)
@@ -232,7 +229,7 @@ class RunSpec(Description):
             num_nodes = len({seat.node for seat in self.seats()})
             yield from self.cluster.plain_problems(self.strategy.name, num_nodes)
         yield from signature_problems(self.workload)
-        yield from (script_problems if self.workload.is_script else unscripted_problems)(self)
+        yield from script_fit(self)
         yield from self._failure_problems()
         yield from self._target_problems()
         yield from self._replay_problems() if self.is_replayed else self._real_problems()

@@ -6,9 +6,8 @@ import textwrap
 
 import pytest
 
-import paceline
 from paceline.clusters.emulated.describe import Emulated
-from paceline.errors import NotHere, PacelineError, SeatFailed, SpecError
+from paceline.errors import PacelineError, SeatFailed, SpecError
 from paceline.spec import RunSpec
 from tests.engine.scripted.scripts import EXAMPLES, log_of, run_script, spec_of
 from tests.engine.scripted.test_examples import numbers

@@ -353,8 +353,8 @@ class ScriptWorker(ScriptRun):
         """The script has ended: tell the others and the driver, and be there until all have."""
         if self._session is None:
             raise ScriptFailed(
-                "the script ended without calling paceline.wrap(model, optimizer, loader); one that "
-                "exchanges by itself, under torchrun say, runs with --strategy own"
+                "the script ended without calling paceline.wrap(model, optimizer, loader); if it "
+                "has a process group of its own, give --strategy own"
             )
         self._session.end()
         self._line.send(words.Trained(account_of(WorkerAccount, self._totals())))
