@@ -160,3 +160,4 @@ class OwnMember(Member):
         self._vigil.close()
         if dist.is_initialized():
             dist.destroy_process_group()
+        self._store = None  # it listens for as long as it is there

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final, final
+from typing import TYPE_CHECKING, Any, Final, final
 
 import torch.distributed as dist
 
@@ -19,6 +19,9 @@ from paceline.strategies.base import Place
 from paceline.strategies.own_member import OwnMember
 from paceline.training.finite import Refusals
 
+if TYPE_CHECKING:
+    from paceline.engine.scripted.worker import ScriptWorker
+
 # How long a worker that lost another waits for the driver to name it.
 _PATIENCE_S: Final = 4.0
 
@@ -27,7 +30,7 @@ _PATIENCE_S: Final = 4.0
 class UnwrappedRun(ScriptRun):
     """A run as such a script sees it, if it looks at all."""
 
-    def __init__(self, berth: Berth, spec: RunSpec, worker: Any) -> None:
+    def __init__(self, berth: Berth, spec: RunSpec, worker: ScriptWorker) -> None:
         """`worker` takes part, once the script trains, as that of a wrapped script does."""
         self._line = berth.line
         self._worker = worker
@@ -35,7 +38,7 @@ class UnwrappedRun(ScriptRun):
         self.is_main = self.rank == 0
         self.num_workers = spec.num_workers
         exchange = Alone()
-        place = _place(berth, spec, exchange)
+        self._place = place = _place(berth, spec, exchange)
         exchange.join(place, spec.strategy.join)
         assert isinstance(exchange.member, OwnMember)
         self._member = exchange.member
@@ -77,8 +80,7 @@ class UnwrappedRun(ScriptRun):
     def evaluating(self) -> contextlib.AbstractContextManager[None]:
         if self._session.records is None:  # the clock does not go yet
             return contextlib.nullcontext()
-        evaluating: contextlib.AbstractContextManager[None] = self._worker.evaluating()
-        return evaluating
+        return self._worker.evaluating()
 
     def no_sync(self) -> contextlib.AbstractContextManager[None]:
         return self._session.no_sync()
@@ -111,6 +113,8 @@ class UnwrappedRun(ScriptRun):
                 "without a model that torch.distributed trains"
             )
         self._worker.end()
+        self._member.close()
+        self._place.close()
 
     def close(self) -> None:
         self._member.close()
