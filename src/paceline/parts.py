@@ -91,13 +91,12 @@ def cluster_of(table: Mapping[str, Any]) -> Cluster:
 
 def meant(values: Mapping[str, Any]) -> dict[str, Any]:
     """Give the strategy and the number of workers that other parts mean, where none is given."""
-    usual = usual_strategy(values.get("workload"))
-    return {"strategy": usual, **_workers_meant({"strategy": usual, **values})}
+    strategy = values.get("strategy") or _usual_strategy(values.get("workload"))
+    return {"strategy": strategy, **_workers_meant(values.get("cluster"), strategy)}
 
 
-def _workers_meant(values: Mapping[str, Any]) -> dict[str, int]:
+def _workers_meant(cluster: object, strategy: object) -> dict[str, int]:
     """Three nodes alone mean three workers, of a strategy that can have them."""
-    cluster, strategy = values.get("cluster"), values["strategy"]
     if not isinstance(cluster, Cluster) or not isinstance(strategy, Strategy):
         return {}
     apart = strategy.servers_apart
@@ -107,7 +106,7 @@ def _workers_meant(values: Mapping[str, Any]) -> dict[str, int]:
     return {"num_workers": number}
 
 
-def usual_strategy(workload: object) -> Strategy:
+def _usual_strategy(workload: object) -> Strategy:
     """Give the strategy of a run that names none."""
     is_own = isinstance(workload, Script) and not workload.calls_wrap
     return Own() if is_own else Single()
