@@ -46,7 +46,7 @@ def test_a_step_starts_the_clock_once_and_is_told(watch):
 
 def test_only_loaders_whose_batches_are_back_propagated_count(watch):
     model, other = nn.Linear(1, 1), loader_of(5, 5)
-    for (rows,) in loader_of(10, 4):
+    for _rows in loader_of(10, 4):
         for (tested,) in other:
             model(tested)
     assert watch.num_samples == 0
