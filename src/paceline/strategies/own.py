@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal, final
 
+from paceline.strategies.all_reduce.describe import around
 from paceline.strategies.base import Flow, Member, Place, Strategy
 
 
@@ -42,12 +43,7 @@ class Own(Strategy):
 
     def flows(self, nodes: Mapping[str, str]) -> Sequence[Flow]:
         """As torch's DDP on Gloo; a script that exchanges otherwise says no `parameter_bytes`."""
-        names = [*nodes]
-        share = 2 * (len(names) - 1) / len(names)
-        followers = [*names[1:], names[0]]
-        return [
-            Flow(name, after, share, name) for name, after in zip(names, followers, strict=True)
-        ]
+        return around([*nodes])
 
     def join(self, place: Place) -> Member:
         from paceline.strategies.own_member import OwnMember
