@@ -236,11 +236,12 @@ def _at_the_end(tensors: Any, call: Callable[[], None]) -> Iterator[Any]:
     The engine calls such functions in the order in which they were given to it, and DDP gives its
     own with its last bucket.
     """
-    first = tensors if isinstance(tensors, Tensor) else next(iter(tensors), None)
+    first: Any = tensors if isinstance(tensors, Tensor) else next(iter(tensors), None)
     if isinstance(first, Tensor) and first.requires_grad:
 
         def queue(gradient: Tensor) -> None:
             del gradient
-            torch.autograd.Variable._execution_engine.queue_callback(call)  # type: ignore[attr-defined]  # noqa: SLF001
+            torch.autograd.Variable._execution_engine.queue_callback(call)  # noqa: SLF001
 
-        yield first.register_hook(queue)
+        register: Callable[[Any], Any] = first.register_hook
+        yield register(queue)

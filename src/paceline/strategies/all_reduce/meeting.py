@@ -89,7 +89,7 @@ def join_group(place: Place) -> Vigil:
     return Vigil(place.channel, hanging_up(before))
 
 
-def torch_store(place: Place) -> Store:
+def torch_store(place: Place) -> TCPStore:
     """Make torch's own store, which NCCL needs, at this node's address and at no other."""
     if place.rank:
         host, _, port = bytes(place.channel.receive().memory).decode().rpartition(" ")
