@@ -160,6 +160,11 @@ clean: ## remove the environments
 	$(PIP) --constraint constraints.txt --editable '.[ray]'
 	touch $@
 
+# What example scripts use and Paceline does not. Tests of those are skipped without, and say so.
+.venv/.installed-examples: .venv/.installed-dev
+	$(PIP) --constraint constraints.txt --editable '.[examples]'
+	touch $@
+
 # One by one: a peer that cannot be installed is told, and the others are still compared.
 .venv-peers/.installed: constraints-peers.txt
 	$(PYTHON) -m venv .venv-peers

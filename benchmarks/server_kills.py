@@ -4,9 +4,10 @@
     python benchmarks/server_kills.py --victims workers,servers
     python benchmarks/server_kills.py --large                 # how soon a server of 233 MB is back
 
-Each victim is started again after half a second. It prints the goodput, seconds to detection, to the
-next update and from a server's start until all go on with it, how many updates were lost, and for
-asynchronous strategies whether every push was applied once or is counted as lost: the server's ledger.
+Each victim is started again after half a second. It prints the goodput, seconds to detection, to
+the next update and from a server's start until all go on with it, how many updates were lost, and
+for asynchronous strategies whether every push was applied once or is counted as lost: the server's
+ledger.
 It fails if a run does not finish, or the ledger does not add up; with `--large` also if the server
 took more than 5 s.
 """

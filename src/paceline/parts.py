@@ -17,11 +17,13 @@ from paceline.faults import Fault
 from paceline.strategies import STRATEGIES
 from paceline.strategies.base import Strategy
 from paceline.strategies.local import Single
+from paceline.strategies.own import Own
 from paceline.training.metrics import Target
 from paceline.training.optim import OPTIMIZERS, Sgd
 from paceline.training.schedules import SCHEDULES
 from paceline.workloads import WORKLOADS
 from paceline.workloads.base import FUNCTIONS, Workload
+from paceline.workloads.script import Script, script_problems
 
 PARTS: Final[dict[str, Catalogue]] = {
     "workload": WORKLOADS,
@@ -87,9 +89,14 @@ def cluster_of(table: Mapping[str, Any]) -> Cluster:
     return made
 
 
-def workers_meant(values: Mapping[str, Any]) -> dict[str, int]:
+def meant(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the strategy and the number of workers that other parts mean, where none is given."""
+    strategy = values.get("strategy") or _usual_strategy(values.get("workload"))
+    return {"strategy": strategy, **_workers_meant(values.get("cluster"), strategy)}
+
+
+def _workers_meant(cluster: object, strategy: object) -> dict[str, int]:
     """Three nodes alone mean three workers, of a strategy that can have them."""
-    cluster, strategy = values.get("cluster"), values.get("strategy", Single())
     if not isinstance(cluster, Cluster) or not isinstance(strategy, Strategy):
         return {}
     apart = strategy.servers_apart
@@ -97,6 +104,22 @@ def workers_meant(values: Mapping[str, Any]) -> dict[str, int]:
     if number is None or any(strategy.group_problems(number)):
         return {}
     return {"num_workers": number}
+
+
+def _usual_strategy(workload: object) -> Strategy:
+    """Give the strategy of a run that names none."""
+    is_own = isinstance(workload, Script) and not workload.calls_wrap
+    return Own() if is_own else Single()
+
+
+def script_fit(spec: Any) -> Iterator[Problem]:
+    """Say what does not go together with a script, or is for scripts only, in a `RunSpec`."""
+    if spec.workload.is_script:
+        yield from script_problems(spec)
+    elif spec.strategy.scripts == "own":
+        reason = f"it is a script's own exchange, and {spec.workload.name} is no script"
+        others = tuple(each for each in STRATEGIES.entries if each != spec.strategy.name)
+        yield Problem("strategy", spec.strategy.name, reason, others)
 
 
 def build_part(part: str, values: Mapping[str, Any]) -> Any:

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal, Self, final
 from annotated_types import Ge, Gt, Le
 from pydantic import AllowInfNan, BeforeValidator
 
-from paceline import faults
+from paceline import faults, parts
 from paceline.clusters.base import Cluster
 from paceline.clusters.local import Local
 from paceline.comm.roster import Seat
@@ -20,7 +20,7 @@ from paceline.compute.rates import Rates
 from paceline.description import Count, Description, Positive, build, parse_every
 from paceline.errors import DataError, Problem, SpecError, WorkloadError, users_traceback
 from paceline.faults import Fault, OnFailure, parse_faults
-from paceline.parts import PARTS, Every, Record, as_toml, build_part, plain, unnamed, workers_meant
+from paceline.parts import PARTS, Every, Record, as_toml, build_part, plain, unnamed
 from paceline.reading import untrusted
 from paceline.settings import LENGTHS
 from paceline.strategies.base import Strategy
@@ -32,7 +32,6 @@ from paceline.training.metrics import Better, Target, better_of, parse_targets
 from paceline.training.optim import Optimizer
 from paceline.workloads.base import Workload
 from paceline.workloads.order import Order
-from paceline.workloads.script import script_problems
 
 
 @final
@@ -106,7 +105,7 @@ class RunSpec(Description):
             except SpecError as error:
                 problems += error.problems
                 del values[part]
-        values = {**workers_meant(values), **values}
+        values = {**parts.meant(values), **values}
         try:
             # How the parts go together can only be told when each of them is right.
             spec = build(cls, values, "", together=not problems)
@@ -222,8 +221,7 @@ class RunSpec(Description):
             num_nodes = len({seat.node for seat in self.seats()})
             yield from self.cluster.plain_problems(self.strategy.name, num_nodes)
         yield from signature_problems(self.workload)
-        if self.workload.is_script:
-            yield from script_problems(self)
+        yield from parts.script_fit(self)
         yield from faults.failure_problems(self)
         yield from self._target_problems()
         yield from self._replay_problems() if self.is_replayed else self._real_problems()

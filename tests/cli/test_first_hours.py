@@ -49,7 +49,7 @@ class Mine(Workload):
         return {"mae": (model(rows) - sums).abs().mean()}
 '''
 INVALID = "Invalid settings; nothing was started: "
-STRATEGIES = "single, solo, ring, ddp, ps-async, ps-sync, ps-ssp"
+STRATEGIES = "single, solo, ring, ddp, ps-async, ps-sync, ps-ssp, own"
 # What is typed, and all that is answered.
 REFUSED = {
     "run logistic-mnist --workers 0 --batch x --lr -1": INVALID
@@ -70,7 +70,7 @@ REFUSED = {
     "(choices: transport, encrypt)",
     "run synthetic --workers 2": INVALID
     + "num_workers = 2: single has one worker; for more, choose another with --strategy "
-    f"(choices: {STRATEGIES.removeprefix('single, ')})",
+    f"(choices: {STRATEGIES.removeprefix('single, ').removesuffix(', own')})",
     "run synthetic --steps 3 --epochs 2": INVALID
     + "epochs = 2: steps is given too: give only one length "
     "(choices: steps, worker_steps, samples, epochs, seconds)",

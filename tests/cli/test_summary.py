@@ -31,3 +31,10 @@ def test_a_run_with_a_checkpoint_says_how_to_go_on(tmp_path, capsys):
     folder_of(RunDir(Path(result.run)), 120).mkdir(parents=True)
     print_how_to_go_on(result)
     assert f"paceline resume {result.run}" in capsys.readouterr().out
+
+
+def test_samples_that_nothing_counted_are_shown_with_a_dash(tmp_path, capsys):
+    print_result(made(tmp_path, "own", samples=0, samples_per_s=0.0).result)
+    words = capsys.readouterr().out.split()
+    assert words[words.index("samples") - 1] == "-"
+    assert words[words.index("samples/s") - 1] == "-"

@@ -16,7 +16,7 @@ TABLE = dict(re.findall(r"^\| `([\w-]+)` \| .* \| (1|N) \|$", GUIDE, flags=re.MU
 
 
 def test_every_strategy_is_in_the_table():
-    assert set(TABLE) == set(STRATEGIES.entries)
+    assert set(TABLE) == set(STRATEGIES.entries) - {"own"}  # a script's own is not looked into
 
 
 @pytest.mark.parametrize("flaw", [NAN, INFINITE, TOO_LARGE])

@@ -62,7 +62,8 @@ def spec_options(  # noqa: PLR0917 - each is an option on the command line
         typer.Option(
             help="How gradients update the parameters: single (the default), solo, "
             "ring, ddp, ps-async, "
-            "ps-sync, ps-ssp, or your own file.py:Class.",
+            "ps-sync, ps-ssp, own (a script's own process group; its default), or your own "
+            "file.py:Class.",
             rich_help_panel=_WHAT,
         ),
     ] = None,

@@ -126,10 +126,13 @@ def _trained(result: Result) -> str:
     steps, per_s = result.global_steps, result.steps_per_s
     if steps is None:
         steps, per_s = result.worker_steps, result.worker_steps_per_s
+    # A script need not have a loader whose rows can be counted.
+    samples = f"{result.samples:,}" if result.samples else "-"
+    samples_per_s = rate(result.samples_per_s) if result.samples_per_s else "-"
     return (
         f"{steps:,} {'steps' if result.global_steps is not None else 'worker steps'}, "
-        f"{result.samples:,} samples in {result.train_s:.2f} s: "
-        f"[bold]{rate(per_s or 0.0)} steps/s[/], {rate(result.samples_per_s or 0.0)} samples/s"
+        f"{samples} samples in {result.train_s:.2f} s: "
+        f"[bold]{rate(per_s or 0.0)} steps/s[/], {samples_per_s} samples/s"
     )
 
 

@@ -13,5 +13,6 @@ STRATEGIES = Catalogue(
         "ps-async": Entry("paceline.strategies.parameter_server.describe:PsAsync"),
         "ps-sync": Entry("paceline.strategies.parameter_server.describe:PsSync"),
         "ps-ssp": Entry("paceline.strategies.parameter_server.describe:PsSsp"),
+        "own": Entry("paceline.strategies.own:Own"),
     },
 )

@@ -283,12 +283,12 @@ class Strategy(Description, ABC):
         return False
 
     @property
-    def scripts(self) -> Literal["alone", "averaged", "served"] | None:
+    def scripts(self) -> Literal["alone", "averaged", "served", "own"] | None:
         """What becomes of the gradients of a script's own loop, whose own optimizer steps.
 
         `alone`: nothing. `averaged`: `exchange` averages them, and `place.optimizer` does nothing.
-        `served`: they are pushed, and servers apply them with `place.optimizer`. None: it cannot
-        run scripts.
+        `served`: they are pushed, and servers apply them with `place.optimizer`. `own`: the
+        script exchanges by itself, and is only watched. None: it cannot run scripts.
         """
         return None
 

@@ -59,7 +59,7 @@ class Single(Strategy):
     def group_problems(self, num_workers: int) -> Iterator[Problem]:
         if num_workers != 1:
             reason = "single has one worker; for more, choose another with --strategy"
-            others = tuple(each for each in STRATEGIES.entries if each != self.name)
+            others = tuple(each for each in STRATEGIES.entries if each not in (self.name, "own"))
             yield Problem("num_workers", num_workers, reason, others)
 
     def pattern(self, num_workers: int) -> Alone:

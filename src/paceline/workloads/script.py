@@ -6,6 +6,7 @@ The script makes model, data and optimizer itself, in every seat. It meets the r
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, final
 
@@ -53,6 +54,15 @@ class Script(Workload):
     def data(self, split: str, dtype: torch.dtype) -> Data:
         del split, dtype
         self._refuse("rows")
+
+    @property
+    def calls_wrap(self) -> bool:
+        """Whether `wrap` stands in it; if not, it can only exchange by itself."""
+        return any(
+            isinstance(node, ast.Attribute | ast.alias)
+            and (node.attr if isinstance(node, ast.Attribute) else node.name) == "wrap"
+            for node in ast.walk(ast.parse(found_at(self.file).read_bytes()))
+        )
 
     def _refuse(self, what: str) -> NoReturn:
         raise NotHere(f"{self.file} is a script: it has {what} only while it runs")

@@ -269,6 +269,12 @@ class ScriptSession:
     def counted(self) -> Mapping[str, Any]:
         return {"worker_steps": self.num_steps, "samples": self.num_samples}
 
+    @property
+    def sizes(self) -> Mapping[str, int]:
+        """Give the size of all modules, which is also what travels."""
+        found = {id(e): e.nbytes for m in self._objects.modules for e in m.parameters()}
+        return dict.fromkeys(("model_bytes", "parameter_bytes"), sum(found.values()))
+
 
 def _parameters(optimizer: Optimizer) -> Iterator[Any]:
     return (each for group in optimizer.param_groups for each in group["params"])

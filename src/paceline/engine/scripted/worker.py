@@ -23,10 +23,12 @@ from paceline.engine.scripted.drawing import Stream
 from paceline.engine.scripted.exchanges import Alone, Averaged, Exchange, Served
 from paceline.engine.scripted.loaders import Dealer, dealt
 from paceline.engine.scripted.objects import Objects
+from paceline.engine.scripted.own_session import OwnSession
 from paceline.engine.scripted.recording import ScriptRecords
 from paceline.engine.scripted.running import run_script
 from paceline.engine.scripted.session import ScriptSession
 from paceline.engine.scripted.sync import take_first, values_of
+from paceline.engine.scripted.unwrapped import UnwrappedRun, refusing_groups
 from paceline.engine.seating import next_rosters
 from paceline.errors import LoopError, ScriptFailed
 from paceline.measure.clock import Clock
@@ -50,16 +52,32 @@ _PATIENCE_S: Final = 4.0
 def work(berth: Berth, spec: RunSpec) -> None:
     """Be a worker whose loop is a script."""
     worker = ScriptWorker(berth, spec)
+    if spec.strategy.scripts == "own":
+        _watch(berth, spec, worker)
+        return
     try:
-        run_script(spec, worker)
+        with refusing_groups(spec.strategy.name):
+            run_script(spec, worker)
         worker.end()
     finally:
         worker.close()
 
 
+def _watch(berth: Berth, spec: RunSpec, worker: ScriptWorker) -> None:
+    """Be a worker whose script exchanges by itself."""
+    own = UnwrappedRun(berth, spec, worker)
+    try:
+        with own.watching():
+            run_script(spec, own)
+        own.end()
+    finally:
+        own.close()
+
+
 def serve(berth: Berth, spec: RunSpec) -> None:
     """Be a server of a script's parameters."""
-    run_script(spec, ScriptServer(berth, spec))
+    with refusing_groups(spec.strategy.name):
+        run_script(spec, ScriptServer(berth, spec))
 
 
 def _exchange_of(spec: RunSpec, objects: Objects) -> Exchange:
@@ -177,7 +195,7 @@ class ScriptWorker(ScriptRun):
         self.rank = berth.seat.index
         self.is_main = self.rank == 0
         self.num_workers = spec.num_workers
-        self._session: ScriptSession | None = None
+        self._session: ScriptSession | OwnSession | None = None
         self._found: dict[str, float] | None = None
         self._said: set[str] = set()
         self._evaluated_at = -1
@@ -203,6 +221,13 @@ class ScriptWorker(ScriptRun):
         session.begin()
         return given
 
+    def take_part(self, place: Place, exchange: Exchange, session: OwnSession) -> None:
+        """Begin with a script that exchanges by itself; nothing of it is wrapped."""
+        self._objects = Objects((), (), (), ())
+        self._place, self._exchange, self._session = place, exchange, session
+        session.records = self._records = ScriptRecords(self._spec, self._row_writer())
+        self._start(session.batch)
+
     def _row_writer(self) -> RowWriter:
         self._recorder = Recorder(
             self._berth.sink,
@@ -220,12 +245,12 @@ class ScriptWorker(ScriptRun):
             profile=None,
         )
 
-    def _start(self) -> None:
+    def _start(self, batch: int | None = None) -> None:
         """Say that all is ready here, and wait for the others."""
         modules = self._objects.modules
         has_buffers = any(True for module in modules for _ in module.buffers())
         batches = (getattr(each, "batch_size", None) for each in self._objects.loaders)
-        batch = next((each for each in batches if isinstance(each, int)), None)
+        batch = next((each for each in batches if isinstance(each, int)), batch)
         self._line.send(words.Joined(data="the script's own", has_buffers=has_buffers, batch=batch))
         start = self._line.wait(words.Start)
         self._place.start_counting()
@@ -287,7 +312,7 @@ class ScriptWorker(ScriptRun):
             session.stop()
 
     @contextlib.contextmanager
-    def _looking(self, session: ScriptSession) -> Iterator[dict[str, float]]:
+    def _looking(self, session: ScriptSession | OwnSession) -> Iterator[dict[str, float]]:
         """Gather what is logged while nothing is trained."""
         found: dict[str, float] = {}
         self._found = found
@@ -331,6 +356,8 @@ class ScriptWorker(ScriptRun):
         from safetensors.torch import save_file
 
         modules = self._objects.modules
+        if not modules:  # what a script that exchanges by itself has learnt, it keeps by itself
+            return
         names = [""] if len(modules) == 1 else [f"{number}." for number in range(len(modules))]
         values = {
             f"{prefix}{key}": value.detach().clone().contiguous()
@@ -352,7 +379,8 @@ class ScriptWorker(ScriptRun):
         """The script has ended: tell the others and the driver, and be there until all have."""
         if self._session is None:
             raise ScriptFailed(
-                "the script ended without calling paceline.wrap(model, optimizer, loader)"
+                "the script ended without calling paceline.wrap(model, optimizer, loader); if it "
+                "has a process group of its own, give --strategy own"
             )
         self._session.end()
         self._line.send(words.Trained(account_of(WorkerAccount, self._totals())))
@@ -361,7 +389,6 @@ class ScriptWorker(ScriptRun):
     def _totals(self) -> dict[str, Any]:
         session, member = self._session, self._exchange.member
         assert session is not None
-        sizes = {id(e): e.nbytes for m in self._objects.modules for e in m.parameters()}
         return {
             "train_s": self._records.trained_s,
             **session.counted,
@@ -369,8 +396,7 @@ class ScriptWorker(ScriptRun):
             "note": session.note or self._lost_rows(),
             "told_losses": self._recorder.has_losses,
             "final_loss": self._recorder.final_loss(),
-            "model_bytes": sum(sizes.values()),
-            "parameter_bytes": sum(sizes.values()),
+            **session.sizes,
             "memory_peak_bytes": peak_bytes(),
             "odd_losses": self._recorder.num_odd,
             **self._usage.table(),

@@ -37,7 +37,7 @@ class Averaging(Strategy, ABC):
         return "averaged"
 
 
-def _around(names: Sequence[str]) -> list[Flow]:
+def around(names: Sequence[str]) -> list[Flow]:
     """Twice around a ring, each time all but one of as many chunks as there are in it."""
     share = 2 * (len(names) - 1) / len(names)
     followers = [*names[1:], names[0]]
@@ -87,7 +87,7 @@ class Ring(Averaging):
         if self.algorithm == "auto":
             return None
         leaders = [group[0] for group in by_node(nodes).values()]
-        return _halved(leaders) if self.algorithm == "halving" else _around(leaders)
+        return _halved(leaders) if self.algorithm == "halving" else around(leaders)
 
     def pattern(self, num_workers: int) -> AllReduce:
         del num_workers
@@ -136,7 +136,7 @@ class Ddp(Averaging):
         return f"synchronous, torch DDP, {num_workers} of {num_workers} gradients"
 
     def flows(self, nodes: Mapping[str, str]) -> Sequence[Flow]:
-        return _around([*nodes])
+        return around([*nodes])
 
     def pattern(self, num_workers: int) -> AllReduce:
         del num_workers

@@ -10,7 +10,7 @@ from __future__ import annotations
 import os
 import socket
 import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Final, final
@@ -76,7 +76,7 @@ class ChannelStore(Store):
 def join_group(place: Place) -> Vigil:
     """Make the group of all workers; returns what notices when one of them is gone."""
     others = [name for name in place.roster.workers if name != place.name]
-    before = set(_descriptors())
+    before = set(descriptors())
     dist.init_process_group(
         "gloo",
         store=ChannelStore(place.channel, others),
@@ -85,20 +85,21 @@ def join_group(place: Place) -> Vigil:
         timeout=_CONNECT,
     )
     dist.distributed_c10d._set_pg_timeout(_EXCHANGE)  # noqa: SLF001 - there is no public way
-    return Vigil(place.channel, _hanging_up(before))
+    return Vigil(place.channel, hanging_up(before))
 
 
-def _hanging_up(before: set[int]) -> Callable[[], None]:
-    """End all connections that were made since: torch's, and ours that are of no use any more.
+def hanging_up(before: set[int], spared: Collection[int] = ()) -> Callable[[], None]:
+    """Give what ends all connections made since: torch's, and ours that are of no use any more.
 
-    Torch's `abort` leaves a worker waiting that waits already.
+    Torch's `abort` leaves a worker waiting that waits already. Connections to or from the ports
+    that are `spared` stay.
     """
 
     def hang_up() -> None:
-        for descriptor in set(_descriptors()) - before:
+        for descriptor in set(descriptors()) - before:
             try:
                 with socket.socket(fileno=os.dup(descriptor)) as held:
-                    if _is_connection(held):
+                    if _is_connection(held) and not _has_port(held, spared):
                         held.shutdown(socket.SHUT_RDWR)
             except OSError:
                 continue  # not a socket, or gone
@@ -111,5 +112,10 @@ def _is_connection(held: socket.socket) -> bool:
     return is_tcp and not held.getsockopt(socket.SOL_SOCKET, socket.SO_ACCEPTCONN)
 
 
-def _descriptors() -> Iterator[int]:
+def _has_port(held: socket.socket, ports: Collection[int]) -> bool:
+    return held.getsockname()[1] in ports or held.getpeername()[1] in ports
+
+
+def descriptors() -> Iterator[int]:
+    """Give the numbers of all files and sockets that this process has open."""
     return (int(each.name) for each in Path("/proc/self/fd").iterdir())
