@@ -7,9 +7,8 @@
 Each victim is started again after half a second. It prints the goodput, seconds to detection, to
 the next update and from a server's start until all go on with it, how many updates were lost, and
 for asynchronous strategies whether every push was applied once or is counted as lost: the server's
-ledger.
-It fails if a run does not finish, or the ledger does not add up; with `--large` also if the server
-took more than 5 s.
+ledger. It fails if a run does not finish, or the ledger does not add up; with `--large` also if the
+server took more than 5 s.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from paceline.errors import RunError
 from paceline.outcome.results import Result
 
 _VICTIMS = {"servers": "servers", "workers,servers": "all"}
-_LARGE_VALUES = 58_250_000  # of 4 bytes: 233 MB
+_LARGE_BYTES = 233_000_000
 _MOST_BACK_S = 5.0
 
 
@@ -66,7 +65,7 @@ def _random(options: argparse.Namespace) -> list[str]:
 
 def _large(options: argparse.Namespace) -> list[str]:
     """Kill the server of a large model once a snapshot of all of it is written."""
-    workload = {"name": "synthetic", "parameters": _LARGE_VALUES, "rows": 0}
+    workload = {"name": "synthetic", "bytes": _LARGE_BYTES, "rows": 1000}
     result = _run(
         {"name": "ps-async", "snapshot_s": 2.0},
         options,

@@ -71,6 +71,11 @@ def test_it_may_die_again_while_workers_greet_it(strategy: ParameterServer, mome
     play(strategy, kills={"server0.0": 9, "server0.1": moment}, order=moment)
 
 
+def test_who_opens_its_channel_when_the_server_is_back_already_greets_it_first():
+    """Its first push was sent twice, and applied twice."""
+    play(BACKUP, kills={"server0.0": 3}, order=0, workers=2, keeps=0.0, looked_at={1})
+
+
 @pytest.mark.parametrize("strategy", [*ALL, BACKUP], ids=str)
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(

@@ -67,7 +67,6 @@ def test_synchronous_workers_go_on_from_the_version_of_the_snapshot(strategy: An
     (noted,) = result.disturbances
     assert noted.back_s is not None
     served = result.servers[0]
-    assert served.dropped >= 1  # pushes from before it went back
     num_averaged = 3 - strategy.get("backup", 0)
     num_pushes = sum(each.worker_steps for each in result.workers)
     assert num_averaged * (served.updates + lost_in(result)) <= num_pushes

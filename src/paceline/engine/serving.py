@@ -75,12 +75,13 @@ def _open(berth: Berth, spec: RunSpec, upkeep: Upkeep, aside: Upkeep, server: St
     if resumed is not None and snapshot is None:
         is_same_group = resumed.has_all and resumed.num_workers == spec.num_workers
         _restore(server, States(berth).of(berth.seat.name), is_same_group)
-        if servers_return(spec) and isinstance(server, Returning):
-            # The checkpoint that it goes on from makes room for newer ones.
-            aside.keep("snapshot", server.snapshot())
     if berth.ticket.incarnation:
         assert isinstance(server, Returning), "it was started again"
         server.come_back(snapshot)
+    if servers_return(spec) and isinstance(server, Returning):
+        # The first snapshot is kept at once: a checkpoint that the run goes on from makes room for
+        # newer ones, and the first copy of a large model takes much longer than those after it.
+        aside.keep("snapshot", server.snapshot())
     if spec.checkpoint_every is not None:
         upkeep.prepare(server.state())
     keep_on_request(berth.line, upkeep, server)

@@ -76,6 +76,7 @@ class Average(Application):
         self._most_steps = most_steps
         self._is_over = False
         self._stops = False
+        self._went_back = False
         self._pushes: dict[int, _Push] = {}
         # Those whose push came too late, to be answered when this update is over.
         self._too_late: list[int] = []
@@ -114,7 +115,9 @@ class Average(Application):
         """A push begins: it belongs to this update, or comes too late for it."""
         worker = arrival.worker
         is_full = len(self._members) == self._needed or worker in self._joining
-        is_late = is_full or self._is_over or arrival.version != self.keep.version
+        is_older = arrival.version < self.keep.version
+        is_newer = self._went_back and arrival.version > self.keep.version
+        is_late = is_full or self._is_over or is_older or is_newer
         push = self._pushes[worker] = _Push(arrival.push, is_late)
         if is_late:
             self.keep.tally.dropped += 1
@@ -345,6 +348,7 @@ class Average(Application):
             with StateReader(snapshot) as fields:
                 fields.part("keep", self.keep)
         self._is_over = self._stops = False
+        self._went_back = True
         self._workers = set(workers)
         self._there = set(workers)
 

@@ -72,6 +72,8 @@ class MessageWorkerLink(WorkerLink):
         self._asked: dict[str, Tensor] = {}
         """Rows that were asked for and are not here, by server."""
         self._asked_to_stand: set[str] = set()
+        # One may have been started again since the roster that this place was made of.
+        self.look_around()
         self._ahead: Tensor | None = None
         self._ahead_is_loaded = False
 
