@@ -28,8 +28,6 @@ from paceline.store.stored import StoredRun
 from paceline.testing.leftovers import Witness
 
 _WINDOW_S = 1.0
-# Without momentum: with it, asynchronous workers do not learn at the workload's own rate.
-_OPTIMIZER = {"name": "sgd", "lr": 0.05}
 # A ring ends with an error at the first step after which its workers' parameters differ in a bit.
 _OFTEN_COMPARED = {"name": "ring", "check_every": 50}
 
@@ -60,7 +58,6 @@ def _measure(strategy: str, options: argparse.Namespace) -> bool:
                 strategy=_OFTEN_COMPARED if strategy == "ring" else strategy,
                 cluster=options.cluster,
                 num_workers=options.workers,
-                optimizer=_OPTIMIZER,
                 seconds=(options.kills + 4 * options.kills**0.5) * options.mtbf,  # draws vary
                 fault=fault,
                 out=out,
