@@ -150,6 +150,8 @@ def test_who_is_killed_again_while_it_enters_is_not_away_to_the_end():
     entering = Disturbance(who="worker1", struck_s=2.0, known_s=2.0, started_s=3.0)
     again = Disturbance(who="worker1", struck_s=4.0, known_s=4.0, started_s=5.0, back_s=6.0)
     assert goodput([entering, again], APART_FACTS, 10.0) == pytest.approx(1 - 4 / 30)
+    slowed = Disturbance(who="worker1", fault="slow:worker1x4@5s+1s", struck_s=5.0)  # in vain
+    assert goodput([entering, slowed], APART_FACTS, 10.0) == pytest.approx(1 - 8 / 30)
 
 
 def test_a_late_worker_was_away_from_the_beginning():

@@ -56,8 +56,10 @@ def test_the_others_go_on_without_a_worker_that_is_killed(strategy: str, tmp_pat
 
 @pytest.mark.parametrize("strategy", ["ring", "ps-sync", "ps-ssp"])
 def test_a_worker_that_is_started_again_takes_part(strategy: str, tmp_path: Path):
-    result = carried_out(tmp_path, strategy, "restart:worker1@0.5s+0.2s", seconds=9, eval_every=200)
+    often = {"eval_every": 200, "checkpoint_every": 50}  # it may come at a gate, too
+    result = carried_out(tmp_path, strategy, "restart:worker1@0.5s+0.2s", seconds=9, **often)
     assert result.status == "finished"
+    assert not any("had not copied" in warning for warning in result.warnings)
     (noted,) = result.disturbances
     assert noted.back_s is not None
     assert noted.updated_s < noted.back_s  # nobody waited for it

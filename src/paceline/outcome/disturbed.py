@@ -111,12 +111,11 @@ def goodput(
 
 def _away(name: str, disturbances: Sequence[Disturbance], train_s: float) -> list[_Span]:
     """When a worker did not take part: until it did again, or was struck anew before that."""
-    own = [each for each in disturbances if each.who == name]
+    own = [each for each in disturbances if each.who == name and each.is_absence]
     ends = [*(each.struck_s for each in own), train_s][1:]
     return [
         (0.0 if each.is_late else each.struck_s, end_s if each.back_s is None else each.back_s)
         for each, end_s in zip(own, ends, strict=True)
-        if each.is_absence
     ]
 
 

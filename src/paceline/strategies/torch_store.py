@@ -5,7 +5,7 @@ from __future__ import annotations
 import socket
 
 import torch
-from torch.distributed.distributed_c10d import TCPStore
+from torch._C._distributed_c10d import TCPStore
 
 from paceline.strategies.place import Place
 
