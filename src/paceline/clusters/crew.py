@@ -15,7 +15,8 @@ from paceline.comm.keeper_words import FROM_KEEPERS, Again, Keep, LinkReport
 from paceline.comm.line import Line, LineClosed
 from paceline.comm.pair_line import PairLine
 from paceline.comm.ticket import Orders
-from paceline.comm.words import Word, said_by
+from paceline.comm.vocabularies import said_by
+from paceline.comm.words import Word
 
 
 @final

@@ -8,7 +8,8 @@ from typing import Any, Final, final
 from paceline.comm.invitation import Invitation
 from paceline.comm.roster import Seat
 from paceline.comm.ticket import Orders
-from paceline.comm.words import Word, vocabulary
+from paceline.comm.vocabularies import vocabulary
+from paceline.comm.words import Word
 
 # --- the driver to a keeper, and back
 

@@ -17,7 +17,8 @@ from paceline.comm.keeper_words import FROM_KEEPERS, Keep, LinkReport, PairRepor
 from paceline.comm.line import Line, LineClosed
 from paceline.comm.roster import Seat
 from paceline.comm.ticket import Orders
-from paceline.comm.words import Word, said_by
+from paceline.comm.vocabularies import said_by
+from paceline.comm.words import Word
 from paceline.errors import NodeMissing
 
 # How long a keeper or a seat has to call: its agent imports torch for the first of them.
