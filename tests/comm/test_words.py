@@ -51,7 +51,7 @@ ORDERS = Orders(
         (words.Sampled(SAMPLE), FROM_MONITORS),
         (words.Piece(what="model", start=3, data="AAAA", digest="00"), FROM_WORKERS),
         (
-            keeper_words.Keep(
+            keeper_words.KeepSeats(
                 orders=ORDERS, seats=[Seat("server", 0, "node0")], shares_memory=True
             ),
             keeper_words.TO_KEEPERS,

@@ -9,7 +9,7 @@ from paceline.outcome.disturbed import Disturbance
 from paceline.store.stored import StoredRun
 from paceline.studies.evidence import Evidence, Untestable
 from paceline.studies.faults import KILLED, LATE, NOTHING, STUDY, l11, outcome, r7, survived
-from paceline.studies.grid import Planned
+from paceline.studies.grid import PlannedRun
 from tests.studies.made_evidence import changed, made_evidence, part_of
 
 STRUCK = Disturbance(
@@ -20,7 +20,7 @@ STRUCK = Disturbance(
 AGAIN = replace(STRUCK, lost_step=120, from_step=100, started_s=5.7, back_s=6.0, updated_s=7.0)
 
 
-def disturbed(plan: Planned, run: StoredRun) -> StoredRun:
+def disturbed(plan: PlannedRun, run: StoredRun) -> StoredRun:
     accuracy = 0.9 if plan.group == NOTHING else 0.895
     noted = () if plan.group == NOTHING else (STRUCK,)
     again = {}

@@ -18,13 +18,13 @@ IN_TRANSPORT: Final = 16
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Alone:
+class NoExchange:
     """Nothing is exchanged."""
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class AllReduce:
+class AllReducePattern:
     """All workers average their gradients bucket by bucket, and each applies the update."""
 
     bucket_bytes: int = BUCKET_BYTES
@@ -69,9 +69,9 @@ class Servers:
         return self.overlap and num_bytes > self.chunk_bytes and not has_rows
 
 
-Exchange = Alone | AllReduce | Servers
+Exchange = NoExchange | AllReducePattern | Servers
 
 
 def as_in_script(exchange: Exchange) -> Exchange:
     """Give what is exchanged from a script's own loop: only after its backward pass has ended."""
-    return exchange if isinstance(exchange, Alone) else replace(exchange, overlap=False)
+    return exchange if isinstance(exchange, NoExchange) else replace(exchange, overlap=False)

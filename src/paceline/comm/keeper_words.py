@@ -16,7 +16,7 @@ from paceline.comm.words import Word
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Keep(Word):
+class KeepSeats(Word):
     """The run to keep. The seats' ends of their lines are handed over with it, in order."""
 
     orders: Orders
@@ -103,7 +103,7 @@ class Cut(Word):
 
 @final
 @dataclass(frozen=True)
-class Kept(Word):
+class KeeperReady(Word):
     """A keeper's first word; on another machine with how far its clock is ahead of the driver's."""
 
     pid: int
@@ -285,8 +285,8 @@ class Ends(Word):
     count: int
 
 
-TO_KEEPERS: Final = vocabulary([Ends, Carry, Keep, Dump, Again, Signal, Slow, Cut])
-FROM_KEEPERS: Final = vocabulary([Kept, Built, Cannot, Seated, Left])
+TO_KEEPERS: Final = vocabulary([Ends, Carry, KeepSeats, Dump, Again, Signal, Slow, Cut])
+FROM_KEEPERS: Final = vocabulary([KeeperReady, Built, Cannot, Seated, Left])
 TO_AGENTS: Final = vocabulary([Serve, Expect, Probe])
 FROM_AGENTS: Final = vocabulary([Arrived, Expecting, Probed, Unprobed])
 TO_ZYGOTES: Final = vocabulary([Ends, Warm, Fork])

@@ -16,7 +16,7 @@ from torch.utils.data import (
     get_worker_info,
 )
 
-from paceline.engine.scripted.drawing import Stream
+from paceline.engine.scripted.drawing import SharedDraws
 from paceline.errors import LoopError
 from paceline.scripting.current import ScriptOver
 
@@ -53,7 +53,7 @@ class Dealer:
     what becomes of rows, such as a random crop, may draw as many numbers as it likes.
     """
 
-    def __init__(self, rank: int, num_workers: int, stream: Stream | None = None) -> None:
+    def __init__(self, rank: int, num_workers: int, stream: SharedDraws | None = None) -> None:
         self.rank = rank
         self.num_workers = num_workers
         self.stream = stream if num_workers > 1 else None

@@ -9,7 +9,7 @@ import torch
 
 from paceline.clusters.base import Berth
 from paceline.comm import words
-from paceline.engine.scripted.exchanges import Alone, Averaged, Exchange, Served
+from paceline.engine.scripted.exchanges import Alone, Averaged, Exchange, ThroughServers
 from paceline.engine.scripted.objects import Objects
 from paceline.engine.scripted.sync import take_first, values_of
 from paceline.engine.seating import next_rosters
@@ -34,7 +34,7 @@ def exchange_of(spec: RunSpec, objects: Objects) -> Exchange:
     check_elementwise(objects.optimizers, spec.strategy.name)
     strategy: Any = spec.strategy
     per_chunk = strategy.chunk_bytes // trained.dtype.itemsize
-    return Served(trained, partial(_cuts, strategy.num_servers, per_chunk))
+    return ThroughServers(trained, partial(_cuts, strategy.num_servers, per_chunk))
 
 
 def _cuts(num_servers: int, per_chunk: int, num_values: int) -> list[tuple[int, int]]:

@@ -11,7 +11,7 @@ import torch
 from paceline.clusters.base import Berth
 from paceline.comm import words
 from paceline.comm.base import Finished
-from paceline.engine.scripted.exchanges import Served
+from paceline.engine.scripted.exchanges import ThroughServers
 from paceline.engine.scripted.objects import Objects
 from paceline.engine.scripted.running import run_script
 from paceline.engine.scripted.seating import exchange_of, place_of, take_first_values
@@ -46,7 +46,7 @@ class ScriptServer(ScriptRun):
         exchange = exchange_of(spec, found)
         place = place_of(berth, spec, found, exchange)
         take_first_values(place, found, torch.get_rng_state())
-        assert isinstance(exchange, Served)
+        assert isinstance(exchange, ThroughServers)
         exchange.copy_in(exchange.replica.parameters)
         berth.line.send(words.Joined())
         usage = ThreadUsage(is_alone=True)

@@ -17,7 +17,7 @@ from paceline.clusters.base import Berth
 from paceline.comm import words
 from paceline.compute.base import Compute
 from paceline.engine.row_writer import RowWriter
-from paceline.engine.scripted.drawing import Stream
+from paceline.engine.scripted.drawing import SharedDraws
 from paceline.engine.scripted.exchanges import Exchange
 from paceline.engine.scripted.loaders import Dealer, dealt
 from paceline.engine.scripted.objects import Objects
@@ -109,7 +109,7 @@ class ScriptWorker(ScriptRun):
         self._session = session = ScriptSession(
             self._spec, found, self._exchange, self._records, say=self.say
         )
-        dealer = Dealer(self.rank, self.num_workers, Stream(stream))
+        dealer = Dealer(self.rank, self.num_workers, SharedDraws(stream))
         given = found.with_loaders(lambda each: dealt(each, dealer, session))
         if self.rank:  # workers start alike, but what they draw while training must differ
             torch.manual_seed(torch.initial_seed() + self.rank)
