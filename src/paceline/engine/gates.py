@@ -199,7 +199,7 @@ class Gates:
         """A server is back at an earlier version: who rests at a gate trains on towards it."""
         if self.phase != "training" or not self._paused or self._ending.is_aborted:
             return
-        resting, self._paused = self._paused, {}
+        resting, self._paused, self._held_since_s = self._paused, {}, None
         stop, rest_at = self._ending.is_stopping, self._agenda.rest_at
         for name in resting:
             self._lines.tell(name, words.Resume(paused_s=0.0, stop=stop, rest_at=rest_at))
@@ -238,7 +238,7 @@ class Gates:
 
         They then have no state. Where there are none, those that rest meet a new one themselves.
         """
-        return bool(self._attendance.names("server"))
+        return self._spec.strategy.num_servers > 0 or bool(self._attendance.names("server"))
 
     def _late_start(self, name: str) -> words.Start:
         return words.Start(
