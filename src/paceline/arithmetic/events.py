@@ -29,8 +29,6 @@ _MOST_EVENTS: Final = 8_000
 _MOST_TIMES: Final = 3
 """By how much more events there may be where some workers are much quicker than others."""
 _LEAST_CHUNKS: Final = 4
-_LEAST_STRETCHES: Final = 8
-"""Where chunks leave one by one, a model is cut into at least this number of stretches."""
 
 
 @final
@@ -126,17 +124,15 @@ class Simulation:
         """Say how many steps are followed, and the chunks of each: as many as there is time for."""
         step, exchange = self._setting.step, self._setting.exchange
         num_workers, num_servers = len(self._workers), len(self._servers)
+        chunk_bytes = exchange.chunk_of(step.num_bytes)
         if 1 < num_servers == exchange.num_servers:
             num_steps = _LEFT_OUT + 2 if self._setting.is_alike else _STEPS
             most = most_events // (3 * num_workers * num_steps)
-            return num_steps, dealt_plans(step, num_servers, exchange.chunk_bytes, most)
+            return num_steps, dealt_plans(step, num_servers, chunk_bytes, most)
         links = num_workers * num_servers
         num_steps = _STEPS if links < most_events / 64 else _LEFT_OUT + 2
         most = max(_LEAST_CHUNKS, most_events // (3 * links * num_steps))
-        least = _LEAST_STRETCHES if self._overlaps else 1
-        return num_steps, chunk_plans(
-            step, exchange.num_servers, exchange.chunk_bytes, least=least, most=most
-        )
+        return num_steps, chunk_plans(step, exchange.num_servers, chunk_bytes, most=most)
 
     def _workers_of(self, group: SeatGroup, *, alike: bool) -> list[_Worker]:
         if not group.workers:

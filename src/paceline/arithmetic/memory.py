@@ -17,7 +17,7 @@ def node_bytes(
     if isinstance(exchange, NoExchange | AllReducePattern):
         return workers * (own + num_states * model_bytes)
     part = model_bytes / exchange.num_servers
-    waiting = min(part, WINDOW * exchange.chunk_bytes) * num_workers
+    waiting = min(part, WINDOW * exchange.chunk_of(model_bytes)) * num_workers
     second = part * (1 + num_states) if exchange.overlap and exchange.averaged else 0.0
     server = part * (1 + num_states) + waiting + second
     return max(server, workers * own) if exchange.apart else server + workers * own

@@ -137,7 +137,7 @@ def _handling_s(candidate: Candidate, step: ComputeStep, costs: Costs) -> float:
         messages = num_messages(size, exchange, candidate.num_workers)
         sent = around_ring(candidate.num_workers) * size
     else:
-        messages = 2 * max(exchange.num_servers, -(-size // exchange.chunk_bytes))
+        messages = 2 * max(exchange.num_servers, -(-size // exchange.chunk_of(size)))
         sent = 2.0 * size
     moved_s = 2 * (messages * costs.message_s + sent * costs.copy_s_per_byte)
     seats = 1 + exchange.num_servers / candidate.num_workers if isinstance(exchange, Servers) else 1

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from paceline.arithmetic.exchange import chunk_bytes_of
 from paceline.clusters.base import Berth
 from paceline.comm import words
 from paceline.engine.scripted.exchanges import Alone, Averaged, Exchange, ThroughServers
@@ -33,12 +34,17 @@ def exchange_of(spec: RunSpec, objects: Objects) -> Exchange:
         )
     check_elementwise(objects.optimizers, spec.strategy.name)
     strategy: Any = spec.strategy
-    per_chunk = strategy.chunk_bytes // trained.dtype.itemsize
-    return ThroughServers(trained, partial(_cuts, strategy.num_servers, per_chunk))
+    return ThroughServers(
+        trained,
+        partial(_cuts, strategy.num_servers, strategy.chunk_bytes, trained.dtype.itemsize),
+    )
 
 
-def _cuts(num_servers: int, per_chunk: int, num_values: int) -> list[tuple[int, int]]:
+def _cuts(
+    num_servers: int, most_bytes: int, item_bytes: int, num_values: int
+) -> list[tuple[int, int]]:
     """Say where servers and their chunks will cut a vector."""
+    per_chunk = chunk_bytes_of(num_values * item_bytes, num_servers, most_bytes) // item_bytes
     dealt_out = cuts.dealt(num_values, num_servers, per_chunk)
     return sorted((chunk.start, chunk.stop) for chunks in dealt_out for chunk in chunks)
 
