@@ -46,6 +46,8 @@ class Answers(ServerLink):
         self.changes = [0] * len(CHUNKS)
         self.given: list[tuple[int, int, int]] = []
         self.decided: list[int] = []
+        self.decided_after: list[int] = []
+        """How many answers there were when something was decided."""
 
     def place_parameters(self, initial: Tensor) -> Tensor:
         return initial
@@ -57,7 +59,9 @@ class Answers(ServerLink):
         self, worker: int, chunk: Chunk, parameters: Tensor, version: int, flags: int
     ) -> None:
         self.given.append((worker, chunk.index, flags & ~DECIDED))
-        self.decided += [worker] if flags & DECIDED else []
+        if flags & DECIDED:
+            self.decided.append(worker)
+            self.decided_after.append(len(self.given))
 
     def decide(self, worker: int, version: int, flags: int) -> None:
         self.given.append((worker, ALONE, flags & ~DECIDED))
@@ -407,6 +411,26 @@ def test_a_push_of_its_own_waits_for_its_word_or_not(whole: bool, link: Answers)
     assert link.decided == [0]
     assert rule.keep.version == 1
     assert values_of(rule) == [pytest.approx(-Sgd().lr)] * 4
+
+
+@pytest.mark.parametrize("decides_first", [True, False])
+def test_the_first_answer_to_a_whole_push_says_what_became_of_it(
+    decides_first: bool, link: Answers, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(Answers, "decides_first", decides_first)
+    rule = each(link, Bounded(range(1), 9))
+    for index in (1, 0):
+        early(rule, 0, index)
+    say(rule, 0)
+    assert link.given == [(0, 0, 0), (0, 1, 0)]  # first layers first
+    assert link.decided_after == [1 if decides_first else 2]
+    assert values_of(rule) == [pytest.approx(-Sgd().lr)] * 4
+    early(rule, 0, 1, number=1)
+    say(rule, 0, number=1)  # a chunk is still under way: nothing can be said before it is here
+    assert link.decided_after == [1 if decides_first else 2]
+    early(rule, 0, 0, number=1)
+    assert link.decided_after[1:] == [4]
+    assert rule.keep.tally.updates == 2
 
 
 def test_of_a_push_that_was_kept_for_its_word_nothing_is_applied_when_its_worker_dies(

@@ -41,8 +41,11 @@ class Courier:
         sent: Callable[[int], None],
         *,
         holds: bool,
+        word_last: bool,
     ) -> None:
         """`take` is called with each message that comes, `sent` with the bytes of each chunk.
+
+        `word_last`: servers apply nothing of a push before all of it is there, word and chunks.
 
         `holds`: parameters that come while the worker still back-propagates are kept aside until
         it has ended; it may still look at those that it has.
@@ -52,6 +55,7 @@ class Courier:
         self._take = take
         self._sent = sent
         self._holds = holds
+        self._word_last = word_last
         self._held: list[Message] = []
         self._tasks: SimpleQueue[_Task | None] = SimpleQueue()
         # By server, chunks that wait to be sent: index and flags, first layers first.
@@ -159,13 +163,19 @@ class Courier:
 
     def _send_what_may_go(self) -> list[str]:
         """Send until there is no room; returns to whom there is none."""
-        if self._word is not None:
-            self._untold = [each for each in self._untold if not self._send_word(each)]
-        blocked = {each.name for each in self._untold}
+        blocked = set() if self._word_last else self._tell()
         for server, ready in zip(self._servers, self._ready, strict=True):
             if server.name not in blocked and not self._send_chunks(server, ready):
                 blocked.add(server.name)
-        return list(blocked)
+        return list(blocked | self._tell(blocked) if self._word_last else blocked)
+
+    def _tell(self, blocked: Collection[str] = ()) -> set[str]:
+        """Send the word to whom there is room; returns the others that wait for it."""
+        if self._word is not None:
+            self._untold = [
+                each for each in self._untold if each.name in blocked or not self._send_word(each)
+            ]
+        return {each.name for each in self._untold}
 
     def _send_word(self, server: Correspondent) -> bool:
         assert self._word is not None

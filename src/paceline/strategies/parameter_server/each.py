@@ -113,16 +113,29 @@ class Each(Application):
             return
         # First layers first: their parameters are needed first.
         kept, push.kept = sorted(push.kept, key=lambda each: each.chunk.start), []
+        if kept and len(kept) == push.num_left and self.keep.link.decides_first:
+            self._apply_whole(push, kept)
+            return
         for each in kept:
             self._apply(push, each)
         if not push.num_left and not kept:  # no answer is left that could tell it
             self.keep.decide(arrival.worker, self._complete(arrival.worker, push))
             self._release()
 
-    def _apply(self, push: _Push, arrival: Arrival) -> None:
-        """Apply a chunk, unless it is refused by itself, and answer it."""
-        worker, keep = arrival.worker, self.keep
-        index = arrival.chunk.index
+    def _apply_whole(self, push: _Push, arrivals: Sequence[Arrival]) -> None:
+        """Apply all of a push and say so in the first answer: its worker goes on with that."""
+        worker = arrivals[0].worker
+        for each in arrivals:
+            self._add(push, each)
+        flags = self._complete(worker, push) | DECIDED
+        for each in arrivals:
+            self.keep.answer(worker, each.chunk, flags)
+            flags = 0
+        self._release()
+
+    def _add(self, push: _Push, arrival: Arrival) -> None:
+        """Apply a chunk, unless it is refused by itself."""
+        keep, index = self.keep, arrival.chunk.index
         if not arrival.flags & REFUSED and index not in push.done:
             self._begin(push)
             keep.apply(arrival.chunk, arrival.gradient, push.update)
@@ -130,6 +143,11 @@ class Each(Application):
                 keep.apply_rows(arrival.rows, arrival.row_gradients, push.update)
         push.done.add(index)
         push.num_left -= 1
+
+    def _apply(self, push: _Push, arrival: Arrival) -> None:
+        """Apply a chunk, unless it is refused by itself, and answer it."""
+        worker, keep = arrival.worker, self.keep
+        self._add(push, arrival)
         if push.num_left or push.word is None:
             keep.answer(worker, arrival.chunk, 0)
             return

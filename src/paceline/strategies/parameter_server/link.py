@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, ClassVar, Final, NamedTuple
 
 from paceline.training.state import State, Stateful, StateReader, attributes
 
@@ -192,6 +192,8 @@ class ServerLink(Stateful, ABC):
 
     busy_ns: int = 0
     """For how long it has not waited for anybody, in all."""
+    decides_first: ClassVar[bool] = False
+    """Whether a worker may be told what was decided before all chunks are answered."""
     changes: memoryview[int] | list[int]
     """For each chunk a number to be raised before its parameters are changed, and after: odd while
     they change. Whoever reads them meanwhile can so tell that it must read again."""

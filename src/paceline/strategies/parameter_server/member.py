@@ -269,5 +269,6 @@ class PsMember(Member):
 
 def _link(place: Place, cut: list[list[Chunk]], rules: Rules) -> WorkerLink:
     if place.host is None:
-        return MessageWorkerLink(place, cut)
+        word_last = rules.whole and rules.averaged is None
+        return MessageWorkerLink(place, cut, word_last=word_last)
     return SharedWorkerLink(place, place.host, cut, exact=rules.admission.exact)

@@ -56,7 +56,7 @@ WINDOW: Final = 8
 class MessageWorkerLink(WorkerLink):
     """Sends gradients and takes parameters through the place's channel."""
 
-    def __init__(self, place: Place, chunks: list[list[Chunk]]) -> None:
+    def __init__(self, place: Place, chunks: list[list[Chunk]], *, word_last: bool) -> None:
         self._replica = place.replica
         self._channel = place.channel
         self._servers = [Correspondent(each, place) for each in chunks]
@@ -66,7 +66,12 @@ class MessageWorkerLink(WorkerLink):
             self._channel.notice = self._returns.notice
         self._newest_roster = place.newest_roster
         self._courier = Courier(
-            self._channel, self._servers, self._take, self._count_sent, holds=place.learns
+            self._channel,
+            self._servers,
+            self._take,
+            self._count_sent,
+            holds=place.learns,
+            word_last=word_last,
         )
         self._pulled: dict[str, Tensor] = {}
         self._asked: dict[str, Tensor] = {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from time import monotonic_ns
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, ClassVar, final
 
 import torch
 
@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 @final
 class MessageServerLink(ServerLink):
     """Takes gradients and sends parameters through the place's channel."""
+
+    decides_first: ClassVar[bool] = True
 
     def __init__(self, place: Place, chunks: list[Chunk]) -> None:
         self._channel = place.channel
