@@ -24,7 +24,7 @@ def test_resnet50_with_four_workers_at_2_gbit_is_dilated_twelve_times():
 
 
 def test_all_sides_are_run_again_where_one_was_limited(capsys):
-    run, seen = limited_below(24)
+    run, seen = limited_below(20)
     found = compare(RESNET, BUDGET_GBIT, 12.0, 1, run)
     assert seen == pytest.approx([12] * len(SIDES) + [24] * len(SIDES))
     assert (found.dilation, found.limited) == (pytest.approx(24), ())

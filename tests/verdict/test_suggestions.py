@@ -41,7 +41,7 @@ def network_bound(strategy: str = "ps", **fields):
     return result(*workers, servers=servers, nodes=nodes, **fields)
 
 
-def slowed(made, times: int = 10, *, hidden_s: float | None):
+def slowed(made, times: int = 10, *, hidden_s: float):
     """The same with longer steps: of 1 s, a fifth of it computing, if ten times as long."""
     workers = tuple(
         replace(
@@ -127,7 +127,7 @@ class TestGains:
     def test_a_server_beside_every_worker_is_offered_in_the_place_of_a_ring(self):
         # A step of 1 s, 0.2 of it computing; six models of 2 MB crossed the server's link.
         made = network_bound(model_bytes=2_000_000)
-        found = {each.name: each for each in suggestions_for(slowed(made, hidden_s=0.0))}
+        found = {each.name: each for each in suggestions_for(slowed(made, hidden_s=1.0))}
         assert "ring" not in found
         assert "strategy.servers=auto" in found["servers"].advice
         assert found["servers"].gain > 1.1
@@ -135,7 +135,7 @@ class TestGains:
     def test_spread_servers_hide_their_exchange_only_where_the_run_overlapped(self):
         # Steps of 10 s, 2 of them computing, two thirds of that back-propagation.
         made = network_bound(model_bytes=40_000_000)
-        hides, waits = (gains(slowed(made, 100, hidden_s=each)) for each in (1.0, None))
+        hides, waits = (gains(slowed(made, 100, hidden_s=each)) for each in (1.0, 0.0))
         # Three halves of a model each way.
         crosses_s = 1.5 * 40_000_000 * 8 / RATE * 1514 / 1448
         assert 10 / waits["servers"] == pytest.approx(2 + crosses_s, rel=0.02)
@@ -145,7 +145,7 @@ class TestGains:
         assert "ring" not in hides
 
     def test_how_servers_would_be_spread_depends_on_the_size_of_chunks(self):
-        made = slowed(network_bound(model_bytes=2_000_000), hidden_s=0.0)
+        made = slowed(network_bound(model_bytes=2_000_000), hidden_s=1.0)
         advice = {}
         for chunk_bytes in (1 << 18, 1 << 20, 1 << 21):
             view = suggestions_for(replace(made, chunk_bytes=chunk_bytes))
@@ -155,7 +155,7 @@ class TestGains:
         # All of it is one chunk: no closed form is known for what is sent when all is computed.
         assert "servers=2" in advice[1 << 21]
         # In smaller chunks a smaller model is of several, too.
-        small = slowed(network_bound(model_bytes=1_000_000), hidden_s=0.0)
+        small = slowed(network_bound(model_bytes=1_000_000), hidden_s=1.0)
         assert gains(replace(small, chunk_bytes=1 << 18)) != gains(small)
 
     def test_rows_are_offered_where_a_sparse_model_moves_whole(self):

@@ -77,12 +77,12 @@ def ideal_step_s(run: StoredRun) -> float | None:
 def _exchange_of(run: StoredRun) -> Servers:
     """Say how a run's servers exchanged, from what its spec says."""
     strategy = run.spec.get("strategy", {})
-    # A spec is kept with all of its fields: versions that had no `overlap` did not overlap.
     in_step = bool(run.result.in_step)
     return Servers(
         num_servers=len(run.result.servers),
         apart=strategy.get("placement", "separate") == "separate",
-        chunk_bytes=int(strategy.get("chunk_bytes", CHUNK_BYTES)),
+        chunk_bytes=int(strategy.get("chunk_bytes") or CHUNK_BYTES),
+        # A spec is kept with all of its fields: versions that had no `overlap` did not overlap.
         overlap=bool(strategy.get("overlap", False)),
         averaged=in_step,
         whole=not in_step and strategy.get("refuse", "whole") == "whole",

@@ -98,8 +98,8 @@ class Measured:
 
     @property
     def is_overlapped(self) -> bool:
-        """Whether gradients could leave while workers computed: only then is it counted."""
-        return self.slowest_worker.hidden_s is not None
+        """Whether gradients left while workers still computed."""
+        return bool(self.slowest_worker.hidden_s)
 
     @property
     def takes_turns(self) -> bool:

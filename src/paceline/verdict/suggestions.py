@@ -105,7 +105,7 @@ def _spread_gain(view: Measured, layout: Layout) -> float | None:
     """What a server beside every worker brings; None where that is not known, or not possible.
 
     Only of updates that average, of a model of several chunks: it is then exchanged as the closed
-    form says, and while both passes are computed if this run's was.
+    form says, behind back-propagation if that of this run was.
     """
     result = view.result
     is_fewer = layout.beside and 0 < layout.num_servers < layout.num_workers == layout.num_nodes
