@@ -244,9 +244,7 @@ def main() -> int:
         for link in arguments.links.split(","):
             for num_workers in map(int, arguments.workers.split(",")):
                 case = Case(network, num_workers, link)
-                found = compare(
-                    case, arguments.budget, arguments.seconds, arguments.repetitions
-                )
+                found = compare(case, arguments.budget, arguments.seconds, arguments.repetitions)
                 all_met &= tell(case, found)
     return 0 if all_met else 1
 
