@@ -238,7 +238,8 @@ def main() -> int:
     parser.add_argument("--real", action="store_true", help="real compute instead")
     arguments = parser.parse_args()
     if arguments.real:
-        return 0 if all([tell_real(name, arguments.repetitions) for name in REAL]) else 1
+        met = [tell_real(name, arguments.repetitions) for name in REAL]
+        return 0 if all(met) else 1
     all_met = True
     for network in arguments.networks.split(","):
         for link in arguments.links.split(","):
