@@ -126,7 +126,7 @@ bench-machines: .venv/.installed-dev ## real machines over emulated ones, encryp
 	-PYTHONPATH=. $(BIN)/python benchmarks/machines.py $(PARTS) --repetitions $(REPEAT)
 	-PYTHONPATH=. $(BIN)/python benchmarks/losses.py --moments $(MOMENTS)
 
-bench-overlap: .venv/.installed-dev ## parameter servers overlapped and spread, over ring; needs namespaces
+bench-overlap: .venv/.installed-dev ## parameter servers overlapped and spread, over ring; needs namespaces, and hours
 	-$(BIN)/python benchmarks/overlap.py
 	-$(BIN)/python benchmarks/overlap.py --real
 

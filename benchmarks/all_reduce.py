@@ -56,9 +56,7 @@ GOALS = (
     *(Goal("shared", peer, 100_000_000, 1.5) for peer in NAMES[-2:]),
     *(Goal("shared-in-place", peer, 100_000_000, 3.5) for peer in NAMES[-2:]),
     Goal("zmq", GLOO, 31_400, 3, (3,)),
-    Goal("zmq", GLOO, 1_000_000, 1.5, (3,)),
-    Goal("zmq", GLOO, 10_000_000, 0.8, (3,)),
-    Goal("zmq", GLOO, 100_000_000, 0.6, (3,)),
+    *(Goal("zmq", GLOO, size, 1, (3,)) for size in (1_000_000, 10_000_000, 100_000_000)),
 )
 
 

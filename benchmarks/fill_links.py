@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import polars
+from made_rates import made_rates
 from ratios import Ratio, alternate
 
 from paceline.measure.environment import steal_seconds
@@ -32,29 +33,14 @@ from paceline.measure.environment import steal_seconds
 NUM_BYTES = 100_000_000
 PAYLOAD = 1448 / 1514
 COMMAND = [sys.executable, "-m", "paceline", "run", "synthetic", "--cluster", "emulated", "--json"]
-LAYER = '{{ layer = "layers.{}", forward_s = 1e-6, backward_s = 1e-6 }}'
-RATES = """device = "nothing"
-source = "made up: it computes nothing"
-
-[workloads.synthetic]
-batch = 8
-layers = [{layers}]
-update_s = 1e-6
-num_rows = 10000
-
-[workloads.synthetic.fields]
-bytes = {num_bytes}
-"""
 
 
 def fill(strategy: str, workers: int, link: str, *options: str, steps: int = 10) -> float:
     """Run once; gives how full the busiest node's link was, as a share of its payload."""
     with tempfile.TemporaryDirectory(prefix="paceline-fill-") as folder:
-        rates = Path(folder) / "nothing.toml"
-        layers = ", ".join(LAYER.format(index) for index in range(4))
-        rates.write_text(RATES.format(layers=layers, num_bytes=NUM_BYTES))
+        device = made_rates(Path(folder), NUM_BYTES)
         words = ["--strategy", strategy, "--workers", str(workers), "--link", link, *options]
-        words += ["--device", f"replay:{rates}", "--set", f"workload.bytes={NUM_BYTES}"]
+        words += ["--device", device, "--set", f"workload.bytes={NUM_BYTES}"]
         words += ["--worker-steps", str(steps), "--out", folder, "--set", "record.interval_s=1e-6"]
         stolen_s = steal_seconds() or 0.0
         done = subprocess.run([*COMMAND, *words], check=False, capture_output=True, text=True)

@@ -33,7 +33,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from fill_links import LAYER, NUM_BYTES, PAYLOAD, RATES, median_step_s
+from fill_links import NUM_BYTES, PAYLOAD, median_step_s
+from made_rates import made_rates
 from ratios import Ratio, alternate
 from tests.machines.hosts import Hosts
 from tests.machines.ray_cluster import AUTH, start_ray, why_not
@@ -53,14 +54,12 @@ class Bench:
         self.hosts = hosts
         self.bits_per_s = bits_per_s
         self._num_runs = 0
-        self._rates = hosts.folder / "nothing.toml"
-        layers = ", ".join(LAYER.format(index) for index in range(4))
-        self._rates.write_text(RATES.format(layers=layers, num_bytes=NUM_BYTES))
+        self._device = made_rates(hosts.folder, NUM_BYTES)
 
     def large(self, strategy: str, steps: int = 10) -> tuple[object, ...]:
         """Give the options of a run that only exchanges 100 MB per step."""
         asked = ("synthetic", "--strategy", strategy, "--worker-steps", steps)
-        device = ("--device", f"replay:{self._rates}", "--set", f"workload.bytes={NUM_BYTES}")
+        device = ("--device", self._device, "--set", f"workload.bytes={NUM_BYTES}")
         return (*asked, *device, "record.interval_s=1e-6")
 
     def ssh(self, *asked: object) -> dict[str, Any]:

@@ -9,14 +9,15 @@ from paceline.outcome.buckets import BucketTotals
 from paceline.studies import ring_claims
 from paceline.studies.evidence import Evidence, Untestable
 from paceline.studies.grid import PlannedRun
-from paceline.studies.ps_vs_ring import one_time_line
+from paceline.studies.ps_vs_ring import expected, one_time_line
 from paceline.studies.ring_arithmetic import ideal_step_s
 from paceline.studies.ring_links import ring_by_link, speed_up_links
 from tests.made_runs import made, stale
 from tests.studies.made_evidence import changed, made_evidence, part_of
 
 RESNET = "resnet50-cifar10"
-MODEL_BYTES = 98 * 2**20
+MIB = 2**20
+MODEL_BYTES = 98 * MIB
 ALONE_PER_S = 50.0
 LINK = "[cluster]\nname = 'emulated'\nlink = {}e9\n"
 
@@ -183,6 +184,46 @@ def test_asynchronous_servers_are_not_planned_as_synchronous_ones(evidence_of):
     # Chunk by chunk it is what synchronous ones do; as a whole it differs.
     assert overlapped(False, refuse="chunk") == pytest.approx(overlapped(True))
     assert overlapped(False) != pytest.approx(overlapped(True), rel=0.01)
+
+
+def test_the_last_chunks_of_large_ones_take_longer(evidence_of):
+    evidence = evidence_of(("ps", "ps-sync", 6, 50.0, 1.0))
+
+    def chunked(chunk_bytes):
+        run = evidence.first("ps")
+        made = replace(run, result=replace(run.result, in_step=True))
+        strategy = {**run.spec["strategy"], "overlap": True, "chunk_bytes": chunk_bytes}
+        made.__dict__["spec"] = {**run.spec, "strategy": strategy}
+        return ideal_step_s(made)
+
+    # One chunk of each of the six comes back when the last gradient is in.
+    later_s = 6 * (8 - 1) * MIB * 8 / 2e9 * 1514 / 1448
+    assert chunked(8 * MIB) - chunked(MIB) == pytest.approx(later_s)
+
+
+def test_the_closed_form_is_shown_for_spread_servers_too(evidence_of):
+    evidence = evidence_of(
+        ("ps", "ps-sync", 6, 50.0, 1.0),
+        ("spread", "ps-sync", 6, 250.0, 1.0),
+        ("ring", "ring", 6, 270.0, 5 / 3),
+    )
+    (one,) = stale()["servers"]
+
+    def spread_out(plan, run):
+        if plan.group != "spread":
+            return run
+        servers = tuple(replace(one, name=f"server{index}") for index in range(6))
+        made = replace(run, result=replace(run.result, servers=servers, in_step=True))
+        strategy = {**run.spec["strategy"], "placement": "beside", "overlap": True}
+        made.__dict__["spec"] = {**run.spec, "strategy": strategy}
+        return made
+
+    shown = expected(changed(evidence, spread_out))
+    one_s, spread_s, ring_s = shown.frame.sort("ideal_s", descending=True)["ideal_s"]
+    assert shown.frame["servers"].to_list() == [1, 6, 0]
+    assert one_s > 2 * spread_s
+    assert spread_s == pytest.approx(ring_s, rel=0.1)
+    assert "strategy.overlap=false" in shown.note
 
 
 class TestLinks:

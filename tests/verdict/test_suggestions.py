@@ -41,6 +41,20 @@ def network_bound(strategy: str = "ps", **fields):
     return result(*workers, servers=servers, nodes=nodes, **fields)
 
 
+def slowed(made, times: int = 10, *, hidden_s: float):
+    """The same with longer steps: of 1 s, a fifth of it computing, if ten times as long."""
+    workers = tuple(
+        replace(
+            each,
+            compute_s=times * each.compute_s,
+            exchange_s=times * each.exchange_s,
+            hidden_s=hidden_s,
+        )
+        for each in made.workers
+    )
+    return replace(made, workers=workers)
+
+
 def gains(made) -> dict[str, float]:
     return {each.name: each.gain for each in suggestions_for(made)}
 
@@ -113,14 +127,36 @@ class TestGains:
     def test_a_server_beside_every_worker_is_offered_in_the_place_of_a_ring(self):
         # A step of 1 s, 0.2 of it computing; six models of 2 MB crossed the server's link.
         made = network_bound(model_bytes=2_000_000)
-        slow = tuple(
-            replace(each, compute_s=10 * each.compute_s, exchange_s=10 * each.exchange_s)
-            for each in made.workers
-        )
-        found = {each.name: each for each in suggestions_for(replace(made, workers=slow))}
+        found = {each.name: each for each in suggestions_for(slowed(made, hidden_s=1.0))}
         assert "ring" not in found
         assert "strategy.servers=auto" in found["servers"].advice
         assert found["servers"].gain > 1.1
+
+    def test_spread_servers_hide_their_exchange_only_where_the_run_overlapped(self):
+        # Steps of 10 s, 2 of them computing, two thirds of that back-propagation.
+        made = network_bound(model_bytes=40_000_000)
+        hides, waits = (gains(slowed(made, 100, hidden_s=each)) for each in (1.0, 0.0))
+        # Three halves of a model each way.
+        crosses_s = 1.5 * 40_000_000 * 8 / RATE * 1514 / 1448
+        assert 10 / waits["servers"] == pytest.approx(2 + crosses_s, rel=0.02)
+        hidden_s = 10 / waits["servers"] - 10 / hides["servers"]
+        assert hidden_s == pytest.approx(2 * 2 / 3, rel=0.2)
+        assert "ring" in waits  # which overlaps
+        assert "ring" not in hides
+
+    def test_how_servers_would_be_spread_depends_on_the_size_of_chunks(self):
+        made = slowed(network_bound(model_bytes=2_000_000), hidden_s=1.0)
+        advice = {}
+        for chunk_bytes in (1 << 18, 1 << 20, 1 << 21):
+            view = suggestions_for(replace(made, chunk_bytes=chunk_bytes))
+            advice[chunk_bytes] = next(each.advice for each in view if each.name == "servers")
+        assert "servers=auto" in advice[1 << 18]
+        assert "servers=auto" in advice[1 << 20]
+        # All of it is one chunk: no closed form is known for what is sent when all is computed.
+        assert "servers=2" in advice[1 << 21]
+        # In smaller chunks a smaller model is of several, too.
+        small = slowed(network_bound(model_bytes=1_000_000), hidden_s=1.0)
+        assert gains(replace(small, chunk_bytes=1 << 18)) != gains(small)
 
     def test_rows_are_offered_where_a_sparse_model_moves_whole(self):
         made = network_bound(touched_rows=100, row_bytes=4)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from paceline.arithmetic.exchange import Servers
 from paceline.compute.devices import is_placed, note_of
 from paceline.engine.latency import latency_notes
 from paceline.outcome.facts import Facts
@@ -35,6 +36,7 @@ def facts_of(spec: RunSpec, order: Order) -> Facts:
         tensorboard=spec.record.tensorboard,
         flows=_flows(spec),
         in_step=spec.strategy.in_step,
+        chunk_bytes=_chunk_bytes(spec),
         compute="replayed" if spec.is_replayed else "real",
         device=spec.device,
         dilation=spec.dilation,
@@ -73,6 +75,11 @@ def _restart_notes(spec: RunSpec) -> list[str]:
         return []
     more = "" if spec.is_replayed or spec.workload.is_script else ": give checkpoint_every"
     return [f"it has no checkpoints, so a lost seat starts it from the beginning{more}"]
+
+
+def _chunk_bytes(spec: RunSpec) -> int | None:
+    exchange = spec.strategy.pattern(spec.num_workers)
+    return exchange.chunk_bytes if isinstance(exchange, Servers) else None
 
 
 def _flows(spec: RunSpec) -> list[tuple[str, str, float, str]] | None:

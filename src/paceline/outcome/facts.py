@@ -43,6 +43,8 @@ class Facts:
     whose steps count. None where there is no closed form."""
     in_step: bool | None = None
     """Whether one global step is one step of every worker."""
+    chunk_bytes: int | None = None
+    """Parameter servers: the size of the pieces in which a push travels; None without servers."""
     compute: Literal["real", "replayed"] = "real"
     device: str = "cpu"
     dilation: float = 1.0

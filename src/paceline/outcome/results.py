@@ -248,6 +248,8 @@ class Result:
     """What was computed, in words."""
     in_step: bool | None = None
     """Whether one global step is one step of every worker; None in results of older versions."""
+    chunk_bytes: int | None = None
+    """The size of the pieces in which a push travels; None without servers."""
     data: str | None = None
     skipped_rows: int = 0
     """Bad rows that were left out."""

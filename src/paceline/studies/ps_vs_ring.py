@@ -72,7 +72,7 @@ def models(evidence: Evidence) -> Table:
 def expected(evidence: Evidence) -> Table:
     """Measured steps beside the closed form."""
     rows, shown = [], []
-    for group in ("ps", "ring", "links"):
+    for group in ("ps", SPREAD, "ring", "links"):
         for run in evidence.find(group):
             ideal = ideal_step_s(run)
             steps = run.result.worker_steps / run.result.num_workers
@@ -83,6 +83,7 @@ def expected(evidence: Evidence) -> Table:
                 {
                     "model": NETWORKS[run.result.workload].label,
                     "strategy": run.result.strategy,
+                    "servers": len(run.result.servers),
                     "workers": run.result.num_workers,
                     "link": _link(run),
                     "step_s": run.result.train_s / steps,
@@ -94,14 +95,18 @@ def expected(evidence: Evidence) -> Table:
     columns = [
         Column(name="model", label="model"),
         Column(name="strategy", label="strategy"),
+        Column(name="servers", label="servers", form="d"),
         Column(name="workers", label="workers", form="d"),
         Column(name="link", label="link", unit="Gbit/s", form=".0f"),
         Column(name="step_s", label="a step, here", unit="s", form=".3f"),
         Column(name="ideal_s", label="by the closed form", unit="s", form=".3f"),
     ]
     note = (
-        "A server's exchange follows the computing. A ring's hides behind back-propagation, layer "
-        "by layer. `ps-async`: workers in step with each other."
+        "A ring's exchange hides behind back-propagation, layer by layer. So does a server's, "
+        "chunk by chunk; with `strategy.overlap=false`, and in runs of versions without that "
+        "field, it follows the computing. `ps-async`: workers in step with each other; with "
+        "`strategy.refuse=whole` answers come when all of a push is in, and hide only behind the "
+        "next forward pass."
     )
     title = "A step, and the closed form"
     return charts.side_by_side("closed-form", title, rows, columns, note=note, runs=shown)

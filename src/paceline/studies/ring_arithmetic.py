@@ -10,7 +10,7 @@ from typing import Final, final
 
 from paceline.arithmetic.all_reduce import ring_step_s
 from paceline.arithmetic.closed_form import servers_step_s
-from paceline.arithmetic.exchange import Servers
+from paceline.arithmetic.exchange import CHUNK_BYTES, Servers
 from paceline.arithmetic.network import LinkRate
 from paceline.arithmetic.step import ComputeStep
 from paceline.spec import RunSpec
@@ -62,7 +62,7 @@ def ideal_step_s(run: StoredRun) -> float | None:
     """Say how long a step should take; None where nothing is known of its network or link.
 
     A ring's exchange hides behind back-propagation, but for the gradients of the first layers,
-    which are finished last; a server's behind the next forward pass too, where it overlaps.
+    which are finished last; so does a server's, where it overlaps, but for its last chunks.
     """
     link = link_of(run)
     if link is None or run.result.workload not in NETWORKS:
@@ -81,6 +81,8 @@ def _exchange_of(run: StoredRun) -> Servers:
     return Servers(
         num_servers=len(run.result.servers),
         apart=strategy.get("placement", "separate") == "separate",
+        chunk_bytes=int(strategy.get("chunk_bytes") or CHUNK_BYTES),
+        # A spec is kept with all of its fields: versions that had no `overlap` did not overlap.
         overlap=bool(strategy.get("overlap", False)),
         averaged=in_step,
         whole=not in_step and strategy.get("refuse", "whole") == "whole",

@@ -97,6 +97,11 @@ class Measured:
         return self.critical.share(self.critical.transfer_s + hidden_s) or 1.0
 
     @property
+    def is_overlapped(self) -> bool:
+        """Whether gradients left while workers still computed."""
+        return bool(self.slowest_worker.hidden_s)
+
+    @property
     def takes_turns(self) -> bool:
         """Whether the fullest link is used one way after the other: a whole push, then the answer.
 

@@ -105,19 +105,27 @@ def _spread_gain(view: Measured, layout: Layout) -> float | None:
     """What a server beside every worker brings; None where that is not known, or not possible.
 
     Only of updates that average, of a model of several chunks: it is then exchanged as the closed
-    form says, while both passes are computed.
+    form says, behind back-propagation if that of this run was.
     """
     result = view.result
     is_fewer = layout.beside and 0 < layout.num_servers < layout.num_workers == layout.num_nodes
     if not is_fewer or not _in_step(result) or not view.links or result.touched_rows is not None:
         return None
-    if (result.model_bytes or 0) <= CHUNK_BYTES:
+    chunk_bytes = result.chunk_bytes or CHUNK_BYTES
+    if (result.model_bytes or 0) <= chunk_bytes:
         return None
     assert result.model_bytes is not None
     slowest = LinkRate(bits_per_s=min(link.bits_per_s for link in view.links))
     step = even_step(_per_step(view, "compute_s"), result.model_bytes)
     count = layout.num_workers
-    spread_s = ps_sync_step_s(step, slowest, count, num_servers=count, overlap=True)
+    spread_s = ps_sync_step_s(
+        step,
+        slowest,
+        count,
+        num_servers=count,
+        chunk_bytes=chunk_bytes,
+        overlap=view.is_overlapped,
+    )
     return _gain(view, _per_step(view, "transfer_s") - (spread_s - step.compute_s))
 
 
