@@ -288,7 +288,7 @@ class Cluster(Description, ABC):
         """Say what is wrong with what the loss of a worker is to mean."""
         if on_failure == "replace" and not self.can_restart:
             reason = f"{self.name} cannot start a worker again on its machines"
-            yield Problem("on_failure", on_failure, reason, ("abort", "go-on"))
+            yield Problem("on_failure", on_failure, reason, ("abort", "go-on", "restart"))
 
     def dilation_problems(self, dilation: float) -> Iterator[Problem]:
         """Say what is wrong with its links where time goes so many times slower; 1: as it is."""
