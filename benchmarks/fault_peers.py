@@ -3,7 +3,8 @@
     python benchmarks/fault_peers.py --repetitions 3
 
 LeNet on the embedded tenth of MNIST, two workers, batch 64 each. torchrun runs a plain DDP script
-(peers/torchrun_lenet.py) with a checkpoint per epoch and `--max-restarts 3`; we run `ring`,
+(peers/torchrun_lenet.py) with a checkpoint per epoch and `--max-restarts 3`, and with a store of
+their own for workers that are started again, without which they often do not meet; we run `ring`,
 `ps-async`, and `ddp` with `--on-failure restart` and a checkpoint per epoch too. After the same
 time of training the second worker is killed (SIGKILL). Seconds lost are those until the first
 step that had not been made before. Contenders take turns. Prints seconds, and ours over

@@ -50,15 +50,14 @@ def main() -> None:
 def _random(options: argparse.Namespace) -> list[str]:
     fault = f"random:mtbf={options.mtbf:g}s,restart=0.5s,most={options.kills}"
     seconds = 1.05 * options.kills * options.mtbf
-    struck = {"seconds": seconds, "fault": f"{fault},who={_VICTIMS[options.victims]}"}
-    whole_s = min(seconds, undisturbed.LONGEST_S)
+    runs: list[dict[str, Any]] = [
+        {"seconds": seconds, "fault": f"{fault},who={_VICTIMS[options.victims]}"},
+        {"seconds": min(seconds, undisturbed.LONGEST_S)},
+    ]
     problems = []
     for name in options.strategies.split(","):
         strategy = {"name": name, "snapshot_s": 1.0}
-        result, whole = (
-            _run(strategy, options, **undisturbed.FIELDS, **fields)
-            for fields in (struck, {"seconds": whole_s})
-        )
+        result, whole = (_run(strategy, options, **undisturbed.FIELDS, **each) for each in runs)
         if isinstance(result, str) or isinstance(whole, str):
             problems += [each for each in (result, whole) if isinstance(each, str)]
             continue
