@@ -21,7 +21,7 @@ import sys
 import time
 
 from paceline.clusters.emulated.achieved import measure
-from paceline.clusters.emulated.network import Link, Network, gain_rights
+from paceline.clusters.emulated.network import Link, NodeNetwork, gain_rights
 from paceline.description import parse_rate
 from paceline.measure.environment import steal_seconds
 from paceline.system.attempts import attempt
@@ -43,7 +43,7 @@ def measured(rates: dict[str, float], num_nodes: int) -> dict[str, Try]:
         ratios: dict[str, Try] = {}
         for name, rate in rates.items():
             # By itself: the slowest link of a network decides what all others hand on at once.
-            network = Network([Link(str(node), rate) for node in range(num_nodes)])
+            network = NodeNetwork([Link(str(node), rate) for node in range(num_nodes)])
             network.nodes = {"0": network.nodes["0"]}
             began_s, stolen_s = time.monotonic(), steal_seconds() or 0.0
             found = measure(network, SECONDS, tries=1)["0"]

@@ -47,7 +47,7 @@ from paceline.arithmetic.costs import Costs
 from paceline.clusters.zygote import Zygote
 from paceline.errors import PacelineError, SpecError
 from paceline.planning import checked
-from paceline.planning.asking import Asked, asked, basis_of
+from paceline.planning.asking import AskedPlan, asked, basis_of
 from paceline.planning.candidates import Candidate, candidates
 from paceline.planning.emulation import (
     BUDGET_BITS_PER_S,
@@ -116,7 +116,7 @@ def grid() -> list[Situation]:
         ]
 
 
-def asked_of(situation: Situation, device: str, **more: Any) -> Asked:
+def asked_of(situation: Situation, device: str, **more: Any) -> AskedPlan:
     size, layers, _ = MODELS[situation.model]
     table: dict[str, Any] = {
         "workload": {"name": "synthetic", "bytes": size, "layers": layers},
@@ -164,7 +164,7 @@ def costs() -> Costs:
     return handling_costs(spec.optimizer)
 
 
-def cases(situation: Situation) -> Iterator[tuple[Candidate, Asked, Basis]]:
+def cases(situation: Situation) -> Iterator[tuple[Candidate, AskedPlan, Basis]]:
     asked_for = asked_of(situation, device_of(situation.model))
     basis = basis_of(asked_for, None, costs())
     for candidate in candidates(asked_for.scenario, situation.nodes):
@@ -172,7 +172,7 @@ def cases(situation: Situation) -> Iterator[tuple[Candidate, Asked, Basis]]:
             yield candidate, asked_for, basis
 
 
-def predicted(candidate: Candidate, asked_for: Asked, basis: Basis) -> tuple[float, float]:
+def predicted(candidate: Candidate, asked_for: AskedPlan, basis: Basis) -> tuple[float, float]:
     """Give worker steps per second, and how much slower time goes."""
     budget = BUDGET_BITS_PER_S / SLOWED[0]
     dilation = dilation_of(candidate, asked_for.scenario, basis, budget)
@@ -186,7 +186,7 @@ def steps_of(per_s: float, num_workers: int, dilation: float, seconds: float) ->
     return max(LEAST_STEPS, min(MOST_STEPS, round(seconds * per_s / num_workers / dilation)))
 
 
-def run_s(case: tuple[Candidate, Asked, Basis], seconds: float) -> float:
+def run_s(case: tuple[Candidate, AskedPlan, Basis], seconds: float) -> float:
     """Expect how long one run of a case takes, in real seconds."""
     per_s, dilation = predicted(*case)
     workers = case[0].num_workers
@@ -194,7 +194,7 @@ def run_s(case: tuple[Candidate, Asked, Basis], seconds: float) -> float:
 
 
 def run_case(
-    candidate: Candidate, asked_for: Asked, basis: Basis, seconds: float, zygote: Zygote
+    candidate: Candidate, asked_for: AskedPlan, basis: Basis, seconds: float, zygote: Zygote
 ) -> dict[str, Any]:
     """Run one case once, beside its prediction."""
     per_s, dilation = predicted(candidate, asked_for, basis)
@@ -221,7 +221,7 @@ def run_case(
     }
 
 
-def wanted(arguments: argparse.Namespace) -> list[tuple[Situation, Candidate, Asked, Basis]]:
+def wanted(arguments: argparse.Namespace) -> list[tuple[Situation, Candidate, AskedPlan, Basis]]:
     found = grid()[arguments.first :][: arguments.situations]
     return [
         (situation, *case)
@@ -253,7 +253,7 @@ def carry_out(path: Path, arguments: argparse.Namespace) -> None:
 
 def one(
     situation: Situation,
-    case: tuple[Candidate, Asked, Basis],
+    case: tuple[Candidate, AskedPlan, Basis],
     arguments: argparse.Namespace,
     zygote: Zygote,
 ) -> dict[str, Any]:
@@ -451,7 +451,7 @@ def small_run(
 
 def from_small(
     model: str, label: str, alone: StoredRun, two: StoredRun
-) -> tuple[Situation, tuple[Candidate, Asked, Basis]]:
+) -> tuple[Situation, tuple[Candidate, AskedPlan, Basis]]:
     """Take the step from the run of one node; links and what servers took from that of two."""
     large = Situation(model, 8, "1gbit", "0", 1)
     asked_for = asked_of(large, device_of(model), link=fields_of(two)["link"])
@@ -473,7 +473,7 @@ def from_small(
     return large, (candidate, asked_for, replace(found, step=step))
 
 
-def every(situation: Situation) -> Iterator[tuple[Candidate, Asked, Basis]]:
+def every(situation: Situation) -> Iterator[tuple[Candidate, AskedPlan, Basis]]:
     asked_for = asked_of(situation, device_of(situation.model))
     basis = basis_of(asked_for, None, costs())
     for candidate in candidates(asked_for.scenario, situation.nodes):

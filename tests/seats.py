@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, final
 
 from paceline.clusters.base import Berth
-from paceline.comm import words
+from paceline.comm import vocabularies, words
 from paceline.comm.host_memory import Host, close_holdings, make_holdings
 from paceline.comm.memory import MemoryChannel, boxes_for
 from paceline.comm.pair_line import PairLine
@@ -64,8 +64,8 @@ class Seats:
 
     def _berth(self, seat: Seat) -> Berth:
         mine, its = PairLine.pair()
-        self._lines[seat.name] = PairLine(mine, hears=words.said_by(seat.role))
-        line = SeatLine(PairLine(its, hears=words.FROM_DRIVER))
+        self._lines[seat.name] = PairLine(mine, hears=vocabularies.said_by(seat.role))
+        line = SeatLine(PairLine(its, hears=vocabularies.FROM_DRIVER))
         self._ends.append(line)
         orders = Orders(
             entry="paceline.engine.worker:main",

@@ -63,6 +63,7 @@ if TYPE_CHECKING:
     from paceline.strategies.all_reduce.describe import Ddp, Ring
     from paceline.strategies.base import Member, Place, Strategy
     from paceline.strategies.local import Single, Solo
+    from paceline.strategies.own import Own
     from paceline.strategies.parameter_server.describe import PsAsync, PsSsp, PsSync
     from paceline.training.finite import OF_ANOTHER, flaw_in
     from paceline.training.metrics import Better, Target
@@ -152,6 +153,7 @@ _HOMES = {
         "Single",
         "Solo",
     ),
+    "paceline.strategies.own": ("Own",),
     "paceline.strategies.parameter_server.describe": (
         "PsAsync",
         "PsSsp",
@@ -239,6 +241,7 @@ __all__ = [
     "Message",
     "NotHere",
     "Optimizer",
+    "Own",
     "PacelineError",
     "Place",
     "Planned",

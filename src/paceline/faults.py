@@ -214,8 +214,8 @@ def failure_problems(spec: Any) -> Iterator[Problem]:
 
 
 def _cannot_return(fault: Fault, spec: Any) -> str | None:
-    """Say why a fault's victim cannot come back; after a cut all is made anew, links too."""
-    if spec.when_lost == "restart" and fault.brings_back and fault.kind != "cut":
+    """Say why a fault's victim cannot come back."""
+    if spec.when_lost == "restart" and fault.brings_back:
         return "with on_failure=restart all seats are started again: kill does it"
     if spec.when_lost == "restart" or not fault.brings_back:
         return None

@@ -251,7 +251,7 @@ class RunSpec(Description):
     @property
     def may_start_again(self) -> bool:
         """Whether a seat may be started while others train: it inherits no memory of theirs."""
-        if not self.takes_workers_in:
+        if not self.takes_workers_in or self.when_lost == "restart":
             return False
         return self.when_lost == "replace" or any(each.may_bring_back for each in self.fault)
 

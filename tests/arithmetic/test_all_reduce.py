@@ -6,7 +6,7 @@ import pytest
 
 from paceline.arithmetic.all_reduce import all_reduce_step, buckets, reduction
 from paceline.arithmetic.costs import NO_COSTS, Costs
-from paceline.arithmetic.exchange import AllReduce
+from paceline.arithmetic.exchange import AllReducePattern
 from paceline.arithmetic.network import LinkRate, Network
 from paceline.arithmetic.step import ComputeStep, LayerCost
 from tests.arithmetic.steps import LINK, MB, STEP
@@ -15,7 +15,7 @@ FAST = Network(link=LinkRate(bits_per_s=1e15))
 
 
 def step_s(num_nodes: int, network: Network, **more: object) -> float:
-    exchange = AllReduce(**more)
+    exchange = AllReducePattern(**more)
     return all_reduce_step(
         STEP,
         exchange,
@@ -66,7 +66,7 @@ def test_racks_share_an_uplink_that_one_chunk_crosses_at_a_time():
 def test_workers_of_one_node_add_up_first_and_send_once():
     one = all_reduce_step(
         STEP,
-        AllReduce(),
+        AllReducePattern(),
         num_workers=8,
         num_nodes=2,
         network=Network(link=LINK),
@@ -83,10 +83,10 @@ def test_parameters_are_grouped_as_the_strategy_groups_them():
             LayerCost(forward_s=0.1, backward_s=0.2, parameters=(9 * MB, 1000)),
         )
     )
-    found = buckets(step, AllReduce(bucket_bytes=4 * MB))
+    found = buckets(step, AllReducePattern(bucket_bytes=4 * MB))
     assert [size for _, size in found] == [1000, 9 * MB, 3 * MB + 1000]
     assert [when for when, _ in found] == pytest.approx([0.4, 0.4, 0.6])
-    first = buckets(STEP, AllReduce(bucket_bytes=200 * MB, first_bucket_bytes=MB))
+    first = buckets(STEP, AllReducePattern(bucket_bytes=200 * MB, first_bucket_bytes=MB))
     assert [size for _, size in first] == [100 * MB, 20 * MB]
 
 
@@ -98,6 +98,6 @@ def test_adding_and_messages_slow_a_ring_that_its_link_would_not():
 def test_the_update_comes_after_the_exchange():
     step = replace(STEP, update_s=0.25)
     made = all_reduce_step(
-        step, AllReduce(), num_workers=1, num_nodes=1, network=FAST, costs=NO_COSTS
+        step, AllReducePattern(), num_workers=1, num_nodes=1, network=FAST, costs=NO_COSTS
     )
     assert made.step_s == pytest.approx(1.25)

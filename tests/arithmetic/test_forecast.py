@@ -6,7 +6,7 @@ import pytest
 
 from paceline.arithmetic.costs import Costs
 from paceline.arithmetic.events import Simulation
-from paceline.arithmetic.exchange import AllReduce, Alone, Servers, as_in_script
+from paceline.arithmetic.exchange import AllReducePattern, NoExchange, Servers, as_in_script
 from paceline.arithmetic.forecast import MOST_SIMULATED, Forecast, Situation, forecast
 from paceline.arithmetic.memory import node_bytes
 from paceline.arithmetic.network import LinkRate, Network
@@ -26,17 +26,17 @@ def at(num_nodes: int, exchange: object, link: LinkRate = LINK, **more: object) 
 
 
 def test_those_alone_compute_as_often_as_there_are_workers():
-    assert at(5, Alone()).worker_steps_per_s == pytest.approx(5.0)
-    assert at(2, Alone(), slowness=(2.0,)).worker_steps_per_s == pytest.approx(1.5)
+    assert at(5, NoExchange()).worker_steps_per_s == pytest.approx(5.0)
+    assert at(2, NoExchange(), slowness=(2.0,)).worker_steps_per_s == pytest.approx(1.5)
 
 
 @pytest.mark.parametrize(
     ("exchange", "more", "kind"),
     [
-        (AllReduce(), {"link": FAST}, "compute"),
-        (AllReduce(), {}, "link"),
-        (AllReduce(), {"link": FAST, "latency_s": 0.5}, "latency"),
-        (AllReduce(), {"link": FAST, "slowness": (8.0,)}, "stragglers"),
+        (AllReducePattern(), {"link": FAST}, "compute"),
+        (AllReducePattern(), {}, "link"),
+        (AllReducePattern(), {"link": FAST, "latency_s": 0.5}, "latency"),
+        (AllReducePattern(), {"link": FAST, "slowness": (8.0,)}, "stragglers"),
         (Servers(), {}, "link"),
         (Servers(), {"link": FAST}, "compute"),
         (Servers(), {"link": FAST, "costs": Costs(add_s_per_byte=1e-8)}, "server"),
@@ -137,10 +137,10 @@ def test_the_uplinks_are_named_where_they_are_what_a_step_waits_for():
 
 def test_halving_pays_for_all_of_a_rack_that_cross_its_uplink_at_once():
     """By a ring one node of a rack sends to the next one; by halving all eight do."""
-    halving, ring = (racked(64, AllReduce(algorithm=name)) for name in ("halving", "ring"))
+    halving, ring = (racked(64, AllReducePattern(algorithm=name)) for name in ("halving", "ring"))
     assert halving.step_s > 3 * ring.step_s
     free = replace(RACKED, uplink=None, rack=None)
-    assert racked(64, AllReduce(algorithm="halving"), free).step_s < 0.5 * halving.step_s
+    assert racked(64, AllReducePattern(algorithm="halving"), free).step_s < 0.5 * halving.step_s
 
 
 @pytest.mark.parametrize("whole", [True, False])
@@ -156,26 +156,26 @@ def test_asynchronous_servers_do_not_jump_where_simulation_ends(whole, link, num
 
 
 def test_a_script_exchanges_after_its_backward_pass():
-    for exchange in (AllReduce(), Servers(overlap=True, num_servers=4)):
+    for exchange in (AllReducePattern(), Servers(overlap=True, num_servers=4)):
         hidden, shown = (at(4, each).step_s for each in (exchange, as_in_script(exchange)))
         assert shown > hidden + 0.3
-    assert as_in_script(Alone()) == Alone()
+    assert as_in_script(NoExchange()) == NoExchange()
 
 
 def test_ten_thousand_nodes_take_no_longer_than_ten():
-    for exchange in (AllReduce(), Servers(), Servers(num_servers=10_000)):
+    for exchange in (AllReducePattern(), Servers(), Servers(num_servers=10_000)):
         assert at(10_000, exchange).step_s > 1.0
 
 
 def test_stragglers_cost_more_the_more_workers_there_are():
     step = replace(STEP, factors=(0.9, 1.0, 1.0, 1.0, 1.3))
-    rates = [at(n, AllReduce(), link=FAST, step=step).step_s for n in (1, 4, 64)]
+    rates = [at(n, AllReducePattern(), link=FAST, step=step).step_s for n in (1, 4, 64)]
     assert rates[0] < rates[1] < rates[2] <= 1.3 + 1e-6
 
 
 def test_memory_counts_what_the_fullest_node_keeps():
-    ring = node_bytes(AllReduce(), 100 * MB, num_states=1, workers=1, num_workers=4)
+    ring = node_bytes(AllReducePattern(), 100 * MB, num_states=1, workers=1, num_workers=4)
     assert ring == 300 * MB
     one = node_bytes(Servers(), 100 * MB, num_states=1, workers=1, num_workers=4)
     assert one == 200 * MB + 200 * MB + 4 * (8 << 20)
-    assert node_bytes(Alone(), 100 * MB, num_states=0, workers=2, num_workers=2) == 400 * MB
+    assert node_bytes(NoExchange(), 100 * MB, num_states=0, workers=2, num_workers=2) == 400 * MB

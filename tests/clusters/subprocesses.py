@@ -22,7 +22,7 @@ from paceline.comm.invitation import Invitation
 from paceline.comm.line import Line
 from paceline.comm.switchboard import Switchboard
 from paceline.comm.ticket import Ticket
-from paceline.comm.words import FROM_DRIVER, NOTHING, said_by
+from paceline.comm.vocabularies import FROM_DRIVER, NOTHING, said_by
 from paceline.reading import schema
 
 _CALLING_S: Final = 120.0

@@ -6,7 +6,7 @@ from paceline.clusters.keeper import _build
 from paceline.clusters.site import Site, Surroundings
 from paceline.comm.keeper_words import FROM_KEEPERS, Built, Cannot
 from paceline.comm.pair_line import PairLine
-from paceline.comm.words import NOTHING
+from paceline.comm.vocabularies import NOTHING
 
 BUILT = Built(links=[], warnings=["slow"], is_capped=True)
 

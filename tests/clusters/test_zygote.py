@@ -13,7 +13,7 @@ import pytest
 from paceline.clusters.base import Job
 from paceline.clusters.local import Local
 from paceline.clusters.zygote import Zygote
-from paceline.comm.keeper_words import FROM_KEEPERS, Kept
+from paceline.comm.keeper_words import FROM_KEEPERS, KeeperReady
 from paceline.comm.line import Line, LineClosed
 from paceline.comm.pair_line import PairLine
 from paceline.comm.roster import Seat
@@ -44,7 +44,7 @@ def keeper_of(zygote: Zygote) -> tuple[Line, int]:
         zygote.fork(other, ["json"])
     line = PairLine(mine, hears=FROM_KEEPERS)
     word = line.receive(PATIENCE_S)
-    assert isinstance(word, Kept)
+    assert isinstance(word, KeeperReady)
     return line, word.pid
 
 

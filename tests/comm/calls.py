@@ -12,7 +12,7 @@ from paceline.comm.invitation import Invitation
 from paceline.comm.secure_socket import FrameKind, SecureSocket
 from paceline.comm.switchboard import Switchboard
 from paceline.comm.tcp_line import TcpLine
-from paceline.comm.words import FROM_WORKERS, Vocabulary
+from paceline.comm.vocabularies import FROM_WORKERS, Vocabulary
 from paceline.system.waiting import Deadline
 
 PATIENCE_S = 30.0

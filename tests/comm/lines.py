@@ -5,7 +5,7 @@ from paceline.comm.line import Line
 from paceline.comm.pair_line import PairLine
 from paceline.comm.seat_line import SeatLine
 from paceline.comm.switchboard import Switchboard
-from paceline.comm.words import FROM_DRIVER, FROM_WORKERS, Vocabulary
+from paceline.comm.vocabularies import FROM_DRIVER, FROM_WORKERS, Vocabulary
 
 
 def tcp_line_of_a_seat() -> tuple[Line, SeatLine]:

@@ -221,7 +221,7 @@ from paceline.comm.credentials import Password
 from paceline.comm.pair_line import PairLine
 from paceline.comm.roster import Roster, Seat, Sitting
 from paceline.comm.seat_line import SeatLine
-from paceline.comm.words import FROM_DRIVER
+from paceline.comm.vocabularies import FROM_DRIVER
 from paceline.comm.zmq import ZmqChannel
 addresses, run = json.loads(sys.argv[1]), sys.argv[2].encode()
 mine, its = PairLine.pair()

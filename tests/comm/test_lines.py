@@ -11,7 +11,8 @@ from paceline.comm.dialing import dial
 from paceline.comm.line import Line, LineClosed
 from paceline.comm.pair_line import PairLine
 from paceline.comm.switchboard import Switchboard
-from paceline.comm.words import FROM_WORKERS, Answered, Evaluated, Failed, Paused, Saved, Word
+from paceline.comm.vocabularies import FROM_WORKERS
+from paceline.comm.words import Answered, Evaluated, Failed, Paused, Saved, Word
 
 Ends = tuple[Line, Line]
 

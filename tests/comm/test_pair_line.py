@@ -9,7 +9,8 @@ import pytest
 from paceline.comm.keeper_words import TO_KEEPERS, Dump
 from paceline.comm.line import Garbled, LineClosed
 from paceline.comm.pair_line import PairLine
-from paceline.comm.words import FROM_DRIVER, Stop
+from paceline.comm.vocabularies import FROM_DRIVER
+from paceline.comm.words import Stop
 
 
 @pytest.fixture

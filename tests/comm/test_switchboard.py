@@ -18,7 +18,8 @@ from paceline.comm.invitation import Invitation
 from paceline.comm.secure_socket import FrameKind
 from paceline.comm.switchboard import MOST_WAITING, Switchboard
 from paceline.comm.tcp_line import TcpLine
-from paceline.comm.words import FROM_DRIVER, FROM_WORKERS, Finish, Saved
+from paceline.comm.vocabularies import FROM_DRIVER, FROM_WORKERS
+from paceline.comm.words import Finish, Saved
 from paceline.system.waiting import Deadline
 from tests.comm.calls import PATIENCE_S, answered, wait_until
 

@@ -21,16 +21,8 @@ from paceline.comm.seat_line import SeatLine
 from paceline.comm.secure_socket import FrameKind, SecureSocket
 from paceline.comm.switchboard import Switchboard
 from paceline.comm.tcp_line import TcpLine
-from paceline.comm.words import (
-    FROM_DRIVER,
-    FROM_WORKERS,
-    Answered,
-    Failed,
-    Here,
-    Paused,
-    Saved,
-    Start,
-)
+from paceline.comm.vocabularies import FROM_DRIVER, FROM_WORKERS
+from paceline.comm.words import Answered, Failed, Here, Paused, Saved, Start
 from paceline.measure.clock import Clock
 from tests.comm.calls import PATIENCE_S, Relay, answered, connected, let_in
 
@@ -110,7 +102,8 @@ CALLER = """
 import sys
 from paceline.comm.dialing import dial
 from paceline.comm.invitation import Invitation
-from paceline.comm.words import FROM_DRIVER, Here
+from paceline.comm.vocabularies import FROM_DRIVER
+from paceline.comm.words import Here
 line = dial(Invitation.read(sys.stdin.readline()), FROM_DRIVER)
 line.send(Here(pid=len({"torch", "cryptography"} & set(sys.modules))))
 line.receive()

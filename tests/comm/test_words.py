@@ -8,7 +8,13 @@ from paceline.comm import keeper_words, words
 from paceline.comm.roster import Roster, Seat, Sitting
 from paceline.comm.spelling import BadWord, decode, encode
 from paceline.comm.ticket import Orders
-from paceline.comm.words import FROM_DRIVER, FROM_MONITORS, FROM_SERVERS, FROM_WORKERS, said_by
+from paceline.comm.vocabularies import (
+    FROM_DRIVER,
+    FROM_MONITORS,
+    FROM_SERVERS,
+    FROM_WORKERS,
+    said_by,
+)
 from paceline.seats import Role
 from tests.comm.rows import ROW, SAMPLE
 
@@ -45,7 +51,7 @@ ORDERS = Orders(
         (words.Sampled(SAMPLE), FROM_MONITORS),
         (words.Piece(what="model", start=3, data="AAAA", digest="00"), FROM_WORKERS),
         (
-            keeper_words.Keep(
+            keeper_words.KeepSeats(
                 orders=ORDERS, seats=[Seat("server", 0, "node0")], shares_memory=True
             ),
             keeper_words.TO_KEEPERS,

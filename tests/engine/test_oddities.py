@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from paceline.comm import words
+from paceline.comm import vocabularies, words
 from paceline.comm.words import Word
 from paceline.spec import RunSpec
 from tests.comm.rows import ROW
@@ -56,7 +56,7 @@ def test_before_the_start_each_says_that_it_is_here_and_has_joined_once(
 def test_while_it_trains_nobody_was_asked_for_anything(word: Word, folder: Path):
     stage = begun(folder)
     reason = ended_by(stage, "worker1", word)
-    assert reason == f"worker1: it said '{words.kind_of(type(word))}' out of turn"
+    assert reason == f"worker1: it said '{vocabularies.kind_of(type(word))}' out of turn"
     assert stage.outcome.evaluations == []
 
 

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from paceline.clusters.base import Berth
-from paceline.comm import words
+from paceline.comm import vocabularies, words
 from paceline.comm.pair_line import PairLine
 from paceline.comm.roster import Seat
 from paceline.comm.seat_line import SeatLine
@@ -49,8 +49,8 @@ def test_a_state_comes_over_the_line_as_it_is_in_the_folder(num_values, tmp_path
     write_state(seat_state(folder_of(run, 7), "worker1"), state)
     assert_equal(States(berth_of(None, str(tmp_path))).of("worker1"), state)
     mine, its = PairLine.pair()
-    driver = PairLine(mine, hears=words.said_by("worker"))
-    line = SeatLine(PairLine(its, hears=words.FROM_DRIVER))
+    driver = PairLine(mine, hears=vocabularies.said_by("worker"))
+    line = SeatLine(PairLine(its, hears=vocabularies.FROM_DRIVER))
     handouts = Handouts(run, 7)
 
     def answer() -> None:

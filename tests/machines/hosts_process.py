@@ -19,7 +19,7 @@ from typing import Any, Final
 
 from pyroute2 import IPRoute
 
-from paceline.clusters.emulated.network import Link, Network, Node, gain_rights
+from paceline.clusters.emulated.network import Link, Node, NodeNetwork, gain_rights
 from paceline.system import linux
 
 _CLONE_NEWNS: Final = 0x00020000
@@ -34,7 +34,7 @@ def main() -> None:
     asked: dict[str, Any] = json.loads(sys.argv[1])
     gain_rights()
     rate = asked["bits_per_s"]
-    network = Network([Link(name, rate) for name in asked["hosts"]])
+    network = NodeNetwork([Link(name, rate) for name in asked["hosts"]])
     made = {}
     for name, node in network.nodes.items():
         made[name] = {"pid": _start(node, asked), "address": node.address}

@@ -5,12 +5,12 @@ from collections import Counter
 
 import pytest
 
-from paceline.comm import words
+from paceline.comm import vocabularies, words
 from paceline.comm.spelling import BadWord, decode, encode
 from paceline.outcome.accounts import RefusedSteps, ServerAccount, WorkerAccount, account_of
 from paceline.outcome.buckets import BucketTotals
 
-KNOWN = words.vocabulary([words.Trained, words.Served, words.Evaluated, words.Refused])
+KNOWN = vocabularies.vocabulary([words.Trained, words.Served, words.Evaluated, words.Refused])
 DONE = {"train_s": 2.0, "worker_steps": 3, "samples": 30}
 BUCKET = {"num_bytes": 4, "start_s": 0.1, "run_s": 0.2, "wait_s": 0.0}
 

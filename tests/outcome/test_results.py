@@ -66,4 +66,4 @@ def test_facts_survive_json():
         num_cores={"node0": 1.5},
         tensorboard=True,
     )
-    assert Facts(**json.loads(json.dumps(facts.table()))) == facts
+    assert Facts.from_table(json.loads(json.dumps(facts.table()))) == facts

@@ -44,6 +44,11 @@ def assert_learnt(result: Result) -> None:
     assert (result.test_accuracy or 0) > 0.84
 
 
+def all_are_training(folder: Path) -> bool:
+    records = list(folder.glob("*/records/worker*.jsonl"))
+    return len(records) == 3 and all(each.stat().st_size for each in records)
+
+
 def lost_in(result: Result) -> int:
     return sum(each.updates_lost or 0 for each in result.disturbances)
 
@@ -100,7 +105,7 @@ def test_a_server_that_is_killed_by_others_is_replaced(tmp_path: Path):
     killed: list[int] = []
 
     def kill() -> None:
-        wait_until(lambda: list(tmp_path.glob("*/snapshots/server0.safetensors")))
+        wait_until(lambda: all_are_training(tmp_path))
         killed.append(pid_of("server0", tmp_path))
         os.kill(killed[0], signal.SIGKILL)
 

@@ -12,7 +12,7 @@ from paceline.outcome.buckets import BucketTotals
 from paceline.outcome.results import NodeUsage
 from paceline.store.stored import StoredRun
 from paceline.studies.evidence import Evidence
-from paceline.studies.grid import Grid, Planned, Variant
+from paceline.studies.grid import Grid, PlannedRun, Variant
 from tests.made_runs import made, stale
 
 MODEL_BYTES = 98 * 2**20
@@ -36,14 +36,14 @@ def part_of(evidence: Evidence, names: set[str]) -> Evidence:
     return replace(evidence, runs=runs)
 
 
-def changed(evidence: Evidence, change: Callable[[Planned, StoredRun], StoredRun]) -> Evidence:
+def changed(evidence: Evidence, change: Callable[[PlannedRun, StoredRun], StoredRun]) -> Evidence:
     """Give the same evidence with each run as `change` makes it."""
     plans = {each.name: each for each in evidence.plans}
     runs = {name: change(plans[name], run) for name, run in evidence.runs.items()}
     return replace(evidence, runs=runs)
 
 
-def _made(folder: Path, plan: Planned) -> StoredRun:
+def _made(folder: Path, plan: PlannedRun) -> StoredRun:
     fields = plan.fields
     strategy = fields["strategy.name"]
     count = fields.get("num_workers", 1)
@@ -80,7 +80,7 @@ def _replayed(run: StoredRun) -> StoredRun:
     return replace(run, result=replace(run.result, nodes=nodes))
 
 
-def _more(plan: Planned) -> str:
+def _more(plan: PlannedRun) -> str:
     """What the spec says of the cluster, if it has links."""
     link = plan.fields.get("cluster.link")
     if plan.fields["cluster.name"] != "emulated" or link is None:

@@ -21,7 +21,7 @@ from paceline.studies.faults import (
     r7,
     survived,
 )
-from paceline.studies.grid import Grid, Planned
+from paceline.studies.grid import Grid, PlannedRun
 from tests.studies.made_evidence import changed, made_evidence, part_of
 
 STRUCK = Disturbance(
@@ -35,7 +35,7 @@ CUT = Disturbance(who="node1", fault="cut:node1@5s+5s", struck_s=5.0, ended_s=10
 BEHIND = Disturbance(who="worker2", struck_s=8.5, known_s=8.5, updated_s=9.0)
 
 
-def disturbed(plan: Planned, run: StoredRun) -> StoredRun:
+def disturbed(plan: PlannedRun, run: StoredRun) -> StoredRun:
     accuracy = 0.9 if plan.group == NOTHING else 0.895
     noted = () if plan.group == NOTHING else (STRUCK,)
     again = {}
@@ -111,7 +111,7 @@ def test_the_two_questions_are_answered(evidence: Evidence):
 
 
 def test_a_strategy_that_never_learns_does_not_look_fine(evidence: Evidence):
-    def unlearned(plan: Planned, run: StoredRun) -> StoredRun:
+    def unlearned(plan: PlannedRun, run: StoredRun) -> StoredRun:
         if plan.tags["strategy"] != "ps-async":
             return run
         return replace(run, result=replace(run.result, test_accuracy=0.1))

@@ -10,7 +10,7 @@ from paceline.studies import STUDIES, load
 from paceline.studies.base import page_of
 from paceline.studies.executor import carry_out
 from paceline.studies.folder import StudyDir
-from paceline.studies.grid import Grid, Planned
+from paceline.studies.grid import Grid, PlannedRun
 from paceline.studies.here import settle
 from tests import vega_lite
 
@@ -47,7 +47,7 @@ NEEDS_NODES = dict.fromkeys(STUDIES, NETWORK) | {
 FEW_BATCHES = {"logistic-criteo": (1, 100), "lenet-mnist": (16, 32)}
 
 
-def is_wanted(plan: Planned) -> bool:
+def is_wanted(plan: PlannedRun) -> bool:
     """One seed, and of many batches and workers the few that claims compare."""
     few = FEW_BATCHES.get(plan.fields["workload.name"])
     if few is None or plan.repetition:

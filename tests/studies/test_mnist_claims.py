@@ -7,7 +7,7 @@ import pytest
 from paceline.outcome.results import NodeUsage
 from paceline.studies import mnist_claims, mnist_conditions
 from paceline.studies.evidence import Evidence, Untestable
-from paceline.studies.grid import Planned
+from paceline.studies.grid import PlannedRun
 from tests.made_runs import made
 
 ASYNC, SYNC = "ps-async", "ps-sync"
@@ -26,7 +26,7 @@ def evidence_of(tmp_path):
                 name = f"{group}-{strategy}-{number}"
                 tags = {"strategy": strategy}
                 plans.append(
-                    Planned(name=name, group=group, tags=tags, repetition=number, fields={})
+                    PlannedRun(name=name, group=group, tags=tags, repetition=number, fields={})
                 )
                 runs[name] = used(made(tmp_path, strategy, seconds=amount), amount, others)
         return Evidence(plans=plans, runs=runs)
@@ -102,6 +102,6 @@ class TestNode0:
 def test_dips_are_not_judged_by_a_handful_of_samples(tmp_path):
     run = made(tmp_path, SYNC)
     tags = {"strategy": SYNC, "num_workers": 3}
-    plan = Planned(name="pair", group="pair", tags=tags, repetition=0, fields={})
+    plan = PlannedRun(name="pair", group="pair", tags=tags, repetition=0, fields={})
     with pytest.raises(Untestable, match=r"sampled at most 3\.3 times per epoch"):
         mnist_claims.l12(Evidence(plans=[plan], runs={"pair": run}))

@@ -8,7 +8,7 @@ import pytest
 from paceline.outcome.buckets import BucketTotals
 from paceline.studies import ring_claims
 from paceline.studies.evidence import Evidence, Untestable
-from paceline.studies.grid import Planned
+from paceline.studies.grid import PlannedRun
 from paceline.studies.ps_vs_ring import one_time_line
 from paceline.studies.ring_arithmetic import ideal_step_s
 from paceline.studies.ring_links import ring_by_link, speed_up_links
@@ -34,7 +34,7 @@ def evidence_of(tmp_path):
             name = f"{group}-{strategy}-{count}"
             tags = {"workload": RESNET, "strategy": strategy, "num_workers": count}
             gbit = strategy if group == "links" else "2"
-            plans.append(Planned(name=name, group=group, tags=tags, repetition=0, fields={}))
+            plans.append(PlannedRun(name=name, group=group, tags=tags, repetition=0, fields={}))
             # So that each worker makes ten steps of 32 rows.
             rows = 32 * 10 * count
             run = made(
@@ -277,7 +277,7 @@ def at_rates(tmp_path, losses: dict[float, tuple[float, float]]) -> Evidence:
         for strategy, loss in zip(("ps-async", "ps-sync"), pair, strict=True):
             name = f"{group}-{strategy}-{rate}"
             tags = {"strategy": strategy, "num_workers": 3, "lr": rate}
-            plans.append(Planned(name=name, group=group, tags=tags, repetition=0, fields={}))
+            plans.append(PlannedRun(name=name, group=group, tags=tags, repetition=0, fields={}))
             run = made(tmp_path, strategy, **stale())
             runs[name] = replace(run, result=replace(run.result, test_loss=loss))
     return Evidence(plans=plans, runs=runs)

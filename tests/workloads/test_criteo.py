@@ -267,7 +267,7 @@ print(len(rows), most)
 @pytest.mark.parametrize("is_converted", [False, True], ids=["streamed", "converted"])
 def test_memory_does_not_grow_with_the_number_of_rows(is_converted, tmp_path):
     used = {}
-    for times in (120, 240):  # blocks that are read ahead are all in use with the fewer, too
+    for times in (120, 480):  # blocks that are read ahead are all in use with the fewer, too
         path = tmp_path / f"rows{times}.tsv"
         path.write_bytes(ROWS.text * times)
         if is_converted:
@@ -280,5 +280,6 @@ def test_memory_does_not_grow_with_the_number_of_rows(is_converted, tmp_path):
         done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
         num_rows, used[times] = map(int, done.stdout.split())
         assert num_rows == 360 * times
-    grown_kb = used[240] - used[120]
-    assert grown_kb < 3000, used  # their text is 11,000 KB more, their arrays 7,500
+    grown_kb = used[480] - used[120]
+    # Their text is 33,000 KB more, their arrays 22,500; what a heap has in pieces varies by 8,000.
+    assert grown_kb < 11_000, used

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 
 from paceline.errors import Problem, SpecError
 from paceline.planning.advice import recommended, sentences
-from paceline.planning.asking import Asked, asked, basis_of
+from paceline.planning.asking import AskedPlan, asked, basis_of
 from paceline.planning.candidates import strategy_problems
 from paceline.planning.checked import Checked, checked
 from paceline.planning.from_run import basis_of_run, fields_of, optimizer_of
@@ -125,7 +125,7 @@ def _asked(
     problems: list[Problem],
     *,
     verify: bool,
-) -> Asked:
+) -> AskedPlan:
     """Check all of it; raises `SpecError` with everything that is wrong, and `problems`."""
     table = _table(what, fields)
     found = list(problems)
@@ -151,14 +151,14 @@ def _table(what: str | Path | Workload | None, fields: Mapping[str, Any]) -> dic
     return asking.asked(what, fields).table()
 
 
-def _basis(asked_for: Asked, tell: Tell) -> Basis:
+def _basis(asked_for: AskedPlan, tell: Tell) -> Basis:
     if asked_for.is_script:
         return _from_script(asked_for, tell)
     measured = _calibrated(asked_for, tell) if asked_for.needs_calibration else None
     return basis_of(asked_for, measured, _costs(asked_for, tell))
 
 
-def _from_script(asked_for: Asked, tell: Tell) -> Basis:
+def _from_script(asked_for: AskedPlan, tell: Tell) -> Basis:
     """Run a script for a few steps, alone: what it trains is known only while it runs."""
     import tempfile
 
@@ -179,7 +179,7 @@ def _from_script(asked_for: Asked, tell: Tell) -> Basis:
     return dataclasses.replace(basis, title=title, notes=(*basis.notes, note))
 
 
-def _calibrated(asked_for: Asked, tell: Tell) -> Rates:
+def _calibrated(asked_for: AskedPlan, tell: Tell) -> Rates:
     from paceline.planning.calibration import calibrate
 
     assert asked_for.spec is not None
@@ -187,7 +187,7 @@ def _calibrated(asked_for: Asked, tell: Tell) -> Rates:
     return calibrate(asked_for.spec, 20, lambda *_: None)
 
 
-def _costs(asked_for: Asked, tell: Tell) -> Costs:
+def _costs(asked_for: AskedPlan, tell: Tell) -> Costs:
     """What handling messages costs: as given, or as measured here."""
     from paceline.arithmetic.costs import NO_COSTS
 
@@ -214,7 +214,7 @@ def _from_run(
     *,
     problems: list[Problem],
     tell: Tell,
-) -> tuple[Asked, Basis]:
+) -> tuple[AskedPlan, Basis]:
     run = StoredRun.read(find_run(str(name), out))
     known = fields_of(run)
     of_run = {key: value for key, value in fields.items() if key in _OF_THE_RUN}
@@ -238,7 +238,7 @@ def _from_run(
     return asked_for, basis_of_run(run, target, None, _measured_costs(optimizer_of(run), tell))
 
 
-def _verified(made: Plan, asked_for: Asked, tell: Tell) -> tuple[Verified, ...]:
+def _verified(made: Plan, asked_for: AskedPlan, tell: Tell) -> tuple[Verified, ...]:
     from paceline.api.verifying import verified_rows
 
     return verified_rows(made, asked_for, tell)

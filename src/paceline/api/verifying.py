@@ -25,7 +25,7 @@ from paceline.store.runs import RunDir
 from paceline.store.stored import StoredRun
 
 if TYPE_CHECKING:
-    from paceline.planning.asking import Asked
+    from paceline.planning.asking import AskedPlan
     from paceline.planning.plan import Plan
     from paceline.spec import RunSpec
 
@@ -36,7 +36,7 @@ _MOST_STEPS: Final = 60
 
 
 def verified_rows(
-    plan: Plan, asked_for: Asked, tell: Callable[[str], None]
+    plan: Plan, asked_for: AskedPlan, tell: Callable[[str], None]
 ) -> tuple[Verified, ...]:
     """Run the recommended one, the runner-up and one more; on as many machines as can be here."""
     machines, labels = to_verify(plan)

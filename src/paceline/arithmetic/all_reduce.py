@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from typing import Final, final
 
 from paceline.arithmetic.costs import Costs
-from paceline.arithmetic.exchange import BUCKET_BYTES, AllReduce
+from paceline.arithmetic.exchange import BUCKET_BYTES, AllReducePattern
 from paceline.arithmetic.network import HEADER_BYTES, LinkRate, Network
 from paceline.arithmetic.racks import halving_rates
 from paceline.arithmetic.step import ComputeStep
@@ -30,7 +30,7 @@ HALVED_AT_ONCE_BYTES: Final = 1 << 23
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Reduction:
+class Summing:
     """What a bucket's all-reduce takes."""
 
     sending_s: float
@@ -73,10 +73,10 @@ def around_ring(num_ranks: int) -> float:
 
 def reduction(
     num_bytes: int, num_nodes: int, network: Network, costs: Costs, algorithm: str = "ring"
-) -> Reduction:
+) -> Summing:
     """Say how long one bucket takes between nodes."""
     if num_nodes == 1 or not num_bytes:
-        return Reduction(sending_s=0.0, whole_s=0.0, travels_s=0.0, latency_s=0.0)
+        return Summing(sending_s=0.0, whole_s=0.0, travels_s=0.0, latency_s=0.0)
     rate = ring_rate(network, num_nodes)
     if algorithm == "auto":
         tried = [reduction(num_bytes, num_nodes, network, costs, e) for e in ("ring", "halving")]
@@ -88,7 +88,7 @@ def reduction(
 
 def _ring(
     num_bytes: int, num_nodes: int, rate: LinkRate, latency_s: float, costs: Costs
-) -> Reduction:
+) -> Summing:
     num_hops, chunk = 2 * (num_nodes - 1), num_bytes / num_nodes
     segment = _segment_bytes(chunk)
     num_segments = max(1, math.ceil(chunk / segment))
@@ -97,7 +97,7 @@ def _ring(
     handled_s = 2 * costs.message(min(segment, chunk)) + costs.add_s_per_byte * min(segment, chunk)
     hop_s = max(chunk_s, num_segments * handled_s, first_s + latency_s + handled_s)
     sending_s = (num_hops - 1) * hop_s + chunk_s
-    return Reduction(
+    return Summing(
         sending_s=sending_s,
         whole_s=sending_s + latency_s + handled_s,
         travels_s=num_hops * chunk_s,
@@ -111,7 +111,7 @@ def _segment_bytes(chunk: float) -> float:
     return max(LEAST_SEGMENT_BYTES, min(SEGMENT_BYTES, chunk / SEGMENTS))
 
 
-def num_messages(num_bytes: int, exchange: AllReduce, num_ranks: int) -> int:
+def num_messages(num_bytes: int, exchange: AllReducePattern, num_ranks: int) -> int:
     """Count the messages of a rank in a step, about."""
     if num_ranks == 1:
         return 0
@@ -120,7 +120,7 @@ def num_messages(num_bytes: int, exchange: AllReduce, num_ranks: int) -> int:
     return count * max(1, math.ceil(chunk / _segment_bytes(chunk)))
 
 
-def _halving(num_bytes: int, num_nodes: int, network: Network, costs: Costs) -> Reduction:
+def _halving(num_bytes: int, num_nodes: int, network: Network, costs: Costs) -> Summing:
     """Pairs exchange half of what is left, log N times, and the other way round.
 
     Nodes beyond the largest power of two hand all they have to another first, and get it back.
@@ -139,10 +139,10 @@ def _halving(num_bytes: int, num_nodes: int, network: Network, costs: Costs) -> 
     at_once = math.ceil(num_bytes / HALVED_AT_ONCE_BYTES)
     waits_s = at_once * len(pieces) * network.latency_s
     whole_s = travels_s + handled_s + waits_s
-    return Reduction(sending_s=whole_s, whole_s=whole_s, travels_s=travels_s, latency_s=waits_s)
+    return Summing(sending_s=whole_s, whole_s=whole_s, travels_s=travels_s, latency_s=waits_s)
 
 
-def buckets(step: ComputeStep, exchange: AllReduce) -> list[tuple[float, int]]:
+def buckets(step: ComputeStep, exchange: AllReducePattern) -> list[tuple[float, int]]:
     """Group gradients as the strategy does: when each bucket may leave, and its bytes.
 
     The last one waits for the end of the step.
@@ -160,7 +160,7 @@ def buckets(step: ComputeStep, exchange: AllReduce) -> list[tuple[float, int]]:
 
 def all_reduce_step(
     step: ComputeStep,
-    exchange: AllReduce,
+    exchange: AllReducePattern,
     *,
     num_workers: int,
     num_nodes: int,
@@ -192,7 +192,7 @@ def ring_step_s(
     """Predict a step of `ring` on equal links, where handling and latency cost nothing."""
     return all_reduce_step(
         step,
-        AllReduce(bucket_bytes=bucket_bytes),
+        AllReducePattern(bucket_bytes=bucket_bytes),
         num_workers=num_workers,
         num_nodes=num_workers,
         network=Network(link=link),

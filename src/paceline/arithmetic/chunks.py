@@ -28,7 +28,7 @@ class ChunkPlan:
 
 
 def chunk_plans(
-    step: ComputeStep, num_servers: int, chunk_bytes: int, *, least: int = 1, most: int
+    step: ComputeStep, num_servers: int, chunk_bytes: int, *, most: int
 ) -> list[ChunkPlan]:
     """Cut each server's part into chunks: of `chunk_bytes`, or larger ones if they are too many.
 
@@ -39,7 +39,7 @@ def chunk_plans(
     ends = list(accumulate(each.num_bytes for each in step.layers))
     ready = _ready_after_forward(step)
     plans, start = [], 0.0
-    for size in chunk_sizes(part, min(chunk_bytes, max(1.0, part / least)), most):
+    for size in chunk_sizes(part, chunk_bytes, most):
         first = min(bisect_right(ends, num_servers * start), len(ends) - 1)
         plans.append(
             ChunkPlan(

@@ -96,7 +96,8 @@ def spread_steps_per_s(
     While some exchange, others compute, until a link is full all the time. Those beside the server
     need no link, those of its rack no uplink.
     """
-    sent_s, last = link.seconds(step.num_bytes), min(exchange.chunk_bytes, step.num_bytes)
+    sent_s = link.seconds(step.num_bytes)
+    last = min(exchange.chunk_of(step.num_bytes), step.num_bytes)
     own_s = _hidden_s(step, exchange, sent_s) + link.seconds(last) + 2 * latency_s
     if _is_whole(step, exchange):
         own_s = _whole_push_s(step, link, sent_s) + 2 * latency_s
@@ -118,13 +119,13 @@ def _comes_after(num_bytes: int, num_workers: int, exchange: Servers, per_node: 
     part = num_bytes / exchange.num_servers
     crossing = num_workers if exchange.apart else num_workers - per_node
     others = 0.0 if exchange.apart else per_node * (exchange.num_servers - 1) * part
-    return max(0.0, crossing * min(exchange.chunk_bytes, part) - others)
+    return max(0.0, crossing * min(exchange.chunk_of(num_bytes), part) - others)
 
 
 def processor_s_of(step: ComputeStep, exchange: Servers, num_workers: int, costs: Costs) -> float:
     """Say how long a server's processor is busy with one step of all workers."""
     part = step.num_bytes / exchange.num_servers
-    num_chunks = max(1, -(-int(part) // exchange.chunk_bytes))
+    num_chunks = max(1, -(-int(part) // exchange.chunk_of(step.num_bytes)))
     messages_s = num_workers * (2 * num_chunks * costs.message_s + part * costs.copy_s_per_byte)
     if not exchange.averaged:
         return messages_s + num_workers * part * costs.apply_s_per_byte
@@ -176,7 +177,7 @@ def ps_async_steps_per_s(
     alone = beside / step.compute_s
     if not crossing:
         return alone
-    last = min(chunk_bytes, step.num_bytes / num_servers)
+    last = min(exchange.chunk_of(step.num_bytes), step.num_bytes / num_servers)
     busiest = busiest_bytes(step.num_bytes, num_workers, exchange, 1)
     if spread:
         own_s = step.compute_s + link.seconds(step.num_bytes + last)

@@ -16,7 +16,7 @@ from typing import Any, Final, final
 
 from paceline.arithmetic.chunks import ChunkPlan, chunk_plans, dealt_plans
 from paceline.arithmetic.exchange import IN_TRANSPORT, WINDOW
-from paceline.arithmetic.layout import Group, groups_of
+from paceline.arithmetic.layout import SeatGroup, groups_of
 from paceline.arithmetic.network import HEADER_BYTES, Network
 from paceline.arithmetic.pipes import Pipe
 from paceline.arithmetic.setting import Setting, Simulated
@@ -29,15 +29,13 @@ _MOST_EVENTS: Final = 8_000
 _MOST_TIMES: Final = 3
 """By how much more events there may be where some workers are much quicker than others."""
 _LEAST_CHUNKS: Final = 4
-_LEAST_STRETCHES: Final = 8
-"""Where chunks leave one by one, a model is cut into at least this number of stretches."""
 
 
 @final
 @dataclass(eq=False)
 class _Server:
     number: int
-    group: Group
+    group: SeatGroup
     processor: Pipe
     pending: list[list[_Worker]] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
@@ -52,7 +50,7 @@ class _Server:
 @final
 @dataclass(eq=False)
 class _Worker:
-    group: Group
+    group: SeatGroup
     num_workers: int
     per_node: int
     processor: Pipe
@@ -126,19 +124,17 @@ class Simulation:
         """Say how many steps are followed, and the chunks of each: as many as there is time for."""
         step, exchange = self._setting.step, self._setting.exchange
         num_workers, num_servers = len(self._workers), len(self._servers)
+        chunk_bytes = exchange.chunk_of(step.num_bytes)
         if 1 < num_servers == exchange.num_servers:
             num_steps = _LEFT_OUT + 2 if self._setting.is_alike else _STEPS
             most = most_events // (3 * num_workers * num_steps)
-            return num_steps, dealt_plans(step, num_servers, exchange.chunk_bytes, most)
+            return num_steps, dealt_plans(step, num_servers, chunk_bytes, most)
         links = num_workers * num_servers
         num_steps = _STEPS if links < most_events / 64 else _LEFT_OUT + 2
         most = max(_LEAST_CHUNKS, most_events // (3 * links * num_steps))
-        least = _LEAST_STRETCHES if self._overlaps else 1
-        return num_steps, chunk_plans(
-            step, exchange.num_servers, exchange.chunk_bytes, least=least, most=most
-        )
+        return num_steps, chunk_plans(step, exchange.num_servers, chunk_bytes, most=most)
 
-    def _workers_of(self, group: Group, *, alike: bool) -> list[_Worker]:
+    def _workers_of(self, group: SeatGroup, *, alike: bool) -> list[_Worker]:
         if not group.workers:
             return []
         is_even = self._setting.is_alike
@@ -225,7 +221,9 @@ class Simulation:
         else:
             self._at(sent_s, self._arrive, worker, server, index)
 
-    def _path(self, sender: Group, receiver: Group, bytes_out: float, bytes_in: float) -> Path:
+    def _path(
+        self, sender: SeatGroup, receiver: SeatGroup, bytes_out: float, bytes_in: float
+    ) -> Path:
         path = [(self._out[sender.node], bytes_out), (self._in[receiver.node], bytes_in)]
         here, there = (self._setting.network.rack_of(each.node) for each in (sender, receiver))
         if here != there:
@@ -368,7 +366,7 @@ def _link(network: Network, node: int, way: str) -> Pipe:
     return Pipe(f"link {way} node{node}", network.link_of(node).bytes_per_s, network.burst_s)
 
 
-def _uplinks(network: Network, groups: list[Group]) -> tuple[dict[int, Pipe], dict[int, Pipe]]:
+def _uplinks(network: Network, groups: list[SeatGroup]) -> tuple[dict[int, Pipe], dict[int, Pipe]]:
     if network.uplink is None:
         return {}, {}
     rate, racks = network.uplink.bytes_per_s, {network.rack_of(each.node) for each in groups}

@@ -10,21 +10,31 @@ from typing import Final, Literal, final
 
 BUCKET_BYTES: Final = 4 << 20
 CHUNK_BYTES: Final = 1 << 20
+LEAST_CHUNKS: Final = 8
+"""Into how many chunks a server's part is cut, so that some are answered while others travel."""
+LEAST_CHUNK_BYTES: Final = 1 << 18
+"""Smaller ones cost more to handle than they bring."""
 WINDOW: Final = 8
 """How many chunks of one server a worker waits for, without overlap."""
 IN_TRANSPORT: Final = 16
 """How many chunks are on their way to one server, with overlap."""
 
 
+def chunk_bytes_of(num_bytes: float, num_servers: int, most: int) -> int:
+    """How large the chunks of a model are: of a small one smaller than they may be."""
+    even = int(num_bytes / (num_servers * LEAST_CHUNKS))
+    return min(most, max(even, LEAST_CHUNK_BYTES))
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
-class Alone:
+class NoExchange:
     """Nothing is exchanged."""
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class AllReduce:
+class AllReducePattern:
     """All workers average their gradients bucket by bucket, and each applies the update."""
 
     bucket_bytes: int = BUCKET_BYTES
@@ -66,12 +76,16 @@ class Servers:
 
     def overlaps(self, num_bytes: int, *, has_rows: bool = False) -> bool:
         """Whether a model of so many bytes is exchanged while it computes: not one chunk alone."""
-        return self.overlap and num_bytes > self.chunk_bytes and not has_rows
+        return self.overlap and num_bytes > self.chunk_of(num_bytes) and not has_rows
+
+    def chunk_of(self, num_bytes: float) -> int:
+        """How large the chunks of a model of so many bytes are."""
+        return chunk_bytes_of(num_bytes, self.num_servers, self.chunk_bytes)
 
 
-Exchange = Alone | AllReduce | Servers
+Exchange = NoExchange | AllReducePattern | Servers
 
 
 def as_in_script(exchange: Exchange) -> Exchange:
     """Give what is exchanged from a script's own loop: only after its backward pass has ended."""
-    return exchange if isinstance(exchange, Alone) else replace(exchange, overlap=False)
+    return exchange if isinstance(exchange, NoExchange) else replace(exchange, overlap=False)

@@ -19,7 +19,7 @@ from paceline.arithmetic.closed_form import (
 )
 from paceline.arithmetic.costs import NO_COSTS, Costs
 from paceline.arithmetic.events import Simulation
-from paceline.arithmetic.exchange import AllReduce, Alone, Exchange, Servers
+from paceline.arithmetic.exchange import AllReducePattern, Exchange, NoExchange, Servers
 from paceline.arithmetic.network import Network
 from paceline.arithmetic.racks import rack_load
 from paceline.arithmetic.setting import MOST_ONE_BY_ONE, Setting
@@ -88,11 +88,11 @@ class Forecast:
 
 def forecast(exchange: Exchange, situation: Situation, *, simulate: bool = True) -> Forecast:
     """Predict one strategy; without `simulate` by closed forms alone, which is quicker."""
-    if isinstance(exchange, Alone):
+    if isinstance(exchange, NoExchange):
         return _alone(situation)
     if not isinstance(exchange, Servers) or not exchange.moves_rows:
         situation = replace(situation, step=situation.step.with_whole_table())
-    if isinstance(exchange, AllReduce):
+    if isinstance(exchange, AllReducePattern):
         return _all_reduce(exchange, situation)
     if simulate and _is_simulated(exchange, situation):
         return _simulated(exchange, situation)
@@ -130,7 +130,7 @@ def _slowest_step(situation: Situation) -> ComputeStep:
     return situation.step.scaled(expected_slowest(situation.step.factors, situation.all_slowness))
 
 
-def _all_reduce(exchange: AllReduce, situation: Situation) -> Forecast:
+def _all_reduce(exchange: AllReducePattern, situation: Situation) -> Forecast:
     made = all_reduce_step(
         _slowest_step(situation),
         exchange,

@@ -14,7 +14,7 @@ from paceline.arithmetic.exchange import Servers
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Group:
+class SeatGroup:
     """Nodes that are alike: `count` of them, with so many workers and servers on each."""
 
     node: int
@@ -25,7 +25,9 @@ class Group:
     servers: int = 0
 
 
-def groups_of(exchange: Servers, num_workers: int, num_nodes: int, *, alike: bool) -> list[Group]:
+def groups_of(
+    exchange: Servers, num_workers: int, num_nodes: int, *, alike: bool
+) -> list[SeatGroup]:
     """Seat workers and servers; `num_nodes` are those with workers.
 
     `alike`: nodes that have the same seats behave the same, so that one stands for all of them.
@@ -39,13 +41,13 @@ def groups_of(exchange: Servers, num_workers: int, num_nodes: int, *, alike: boo
         seats[first + server % homes][1] += 1
     if not alike:
         return [
-            Group(node=node, count=1, workers=workers, servers=servers)
+            SeatGroup(node=node, count=1, workers=workers, servers=servers)
             for node, (workers, servers) in enumerate(seats)
         ]
     found: dict[tuple[int, int], list[int]] = {}
     for node, (workers, servers) in enumerate(seats):
         found.setdefault((workers, servers), []).append(node)
     return [
-        Group(node=nodes[0], count=len(nodes), workers=workers, servers=servers)
+        SeatGroup(node=nodes[0], count=len(nodes), workers=workers, servers=servers)
         for (workers, servers), nodes in found.items()
     ]

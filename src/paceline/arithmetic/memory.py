@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from paceline.arithmetic.exchange import WINDOW, AllReduce, Alone, Exchange
+from paceline.arithmetic.exchange import WINDOW, AllReducePattern, Exchange, NoExchange
 
 
 def node_bytes(
@@ -14,10 +14,10 @@ def node_bytes(
     the node.
     """
     own = 2.0 * model_bytes
-    if isinstance(exchange, Alone | AllReduce):
+    if isinstance(exchange, NoExchange | AllReducePattern):
         return workers * (own + num_states * model_bytes)
     part = model_bytes / exchange.num_servers
-    waiting = min(part, WINDOW * exchange.chunk_bytes) * num_workers
+    waiting = min(part, WINDOW * exchange.chunk_of(model_bytes)) * num_workers
     second = part * (1 + num_states) if exchange.overlap and exchange.averaged else 0.0
     server = part * (1 + num_states) + waiting + second
     return max(server, workers * own) if exchange.apart else server + workers * own

@@ -37,7 +37,7 @@ def rack_load(
         return NO_RACKS
     seats = _seats(exchange, num_workers, num_nodes, network.rack or 1)
     uplink, part = network.uplink, num_bytes / exchange.num_servers
-    chunk = min(exchange.chunk_bytes, part)
+    chunk = min(exchange.chunk_of(num_bytes), part)
     loads = []
     for workers, servers in seats:
         answered = servers * (num_workers - workers)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from paceline.settings import Fields
     from paceline.studies.evidence import Evidence
     from paceline.studies.executor import StudyStanding
-    from paceline.studies.grid import Grid, Planned, Variant
+    from paceline.studies.grid import Grid, PlannedRun, Variant
 
 HELP = """Carry out a study: its runs, tables, figures and claims, on one page.
 
@@ -150,7 +150,7 @@ def _carry_out(name: str, variant: Variant, fields: Fields, only: str | None, ou
         raise typer.Exit(1)
 
 
-def _chosen(plans: list[Planned], only: str | None) -> list[Planned]:
+def _chosen(plans: list[PlannedRun], only: str | None) -> list[PlannedRun]:
     """Give the runs of the groups that are named; all, where none is."""
     if only is None:
         return plans

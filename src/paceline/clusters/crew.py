@@ -11,11 +11,12 @@ from typing import Any, final
 from paceline.clusters.base import Crew, Departure, Job
 from paceline.clusters.kept import KeptNode
 from paceline.clusters.zygote import Zygote
-from paceline.comm.keeper_words import FROM_KEEPERS, Again, Keep, LinkReport
+from paceline.comm.keeper_words import FROM_KEEPERS, Again, KeepSeats, LinkReport
 from paceline.comm.line import Line, LineClosed
 from paceline.comm.pair_line import PairLine
 from paceline.comm.ticket import Orders
-from paceline.comm.words import Word, said_by
+from paceline.comm.vocabularies import said_by
+from paceline.comm.words import Word
 
 
 @final
@@ -53,7 +54,7 @@ class KeptCrew(Crew):
         self._line = line = PairLine(mine, hears=FROM_KEEPERS)
         names = [seat.name for seat in present]
         self._keeper = KeptNode(line, names, "its keeper process ended")
-        word = Keep(
+        word = KeepSeats(
             orders=orders,
             seats=[*job.seats],
             shares_memory=shares_memory,

@@ -11,7 +11,8 @@ from paceline.comm.memory import Boxes, MemoryChannel, boxes_for
 from paceline.comm.pair_line import PairLine
 from paceline.comm.seat_line import SeatLine
 from paceline.comm.ticket import Ticket
-from paceline.comm.words import FROM_DRIVER, Here, said_by
+from paceline.comm.vocabularies import FROM_DRIVER, said_by
+from paceline.comm.words import Here
 from paceline.sinks.choice import sink_of
 from paceline.sinks.folder import FolderSink
 from paceline.store.runs import RunDir

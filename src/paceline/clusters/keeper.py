@@ -33,8 +33,8 @@ from paceline.comm.keeper_words import (
     Cannot,
     Carry,
     Cut,
-    Keep,
-    Kept,
+    KeeperReady,
+    KeepSeats,
     Seated,
 )
 from paceline.comm.line import Line, LineClosed
@@ -87,9 +87,9 @@ class _Stock:
 def keep(line: PairLine) -> None:
     """Keep one run, as the driver says on the line, from its start to its end."""
     with contextlib.suppress(LineClosed):  # the driver was stopped before it could say so
-        line.send(Kept(os.getpid()))
+        line.send(KeeperReady(os.getpid()))
         word, descriptors = line.take_over()
-        assert isinstance(word, Keep)
+        assert isinstance(word, KeepSeats)
         names = [seat.name for seat in word.seats]
         ends = dict(
             zip([each for each in names if each not in word.late], descriptors, strict=True)
@@ -101,7 +101,7 @@ def keep_called(line: TcpLine) -> None:
     """Keep the seats of one run on this node, as the driver says, who was called on the line."""
     with contextlib.suppress(LineClosed):
         off = line.offset
-        line.send(Kept(os.getpid(), off.seconds, off.uncertainty_s))
+        line.send(KeeperReady(os.getpid(), off.seconds, off.uncertainty_s))
         luggage = Unpacked()
         try:
             job = _unpacked(line, luggage)
@@ -116,7 +116,7 @@ def keep_called(line: TcpLine) -> None:
             luggage.remove()
 
 
-def _surroundings(line: TcpLine, job: Keep) -> Surroundings:
+def _surroundings(line: TcpLine, job: KeepSeats) -> Surroundings:
     """Find the address and the interface to use on this node; tell of an interface that is faster.
 
     Unless one was chosen, they are those that lead to the driver.
@@ -132,11 +132,11 @@ def _surroundings(line: TcpLine, job: Keep) -> Surroundings:
     return found
 
 
-def _unpacked(line: Line, luggage: Unpacked) -> Keep | None:
+def _unpacked(line: Line, luggage: Unpacked) -> KeepSeats | None:
     """Take the user's files that come first, and lay them out; None if no word follows."""
     while isinstance(word := line.receive(_PATIENCE_S), Carry):
         luggage.take(word)
-    if not isinstance(word, Keep):
+    if not isinstance(word, KeepSeats):
         return None
     luggage.lay_out()
     return word
@@ -144,7 +144,7 @@ def _unpacked(line: Line, luggage: Unpacked) -> Keep | None:
 
 def _keep(
     line: Line,
-    job: Keep,
+    job: KeepSeats,
     lines: SeatLines,
     node: Surroundings,
     luggage: Unpacked | None = None,
@@ -244,7 +244,7 @@ def _become_init(lines: SeatLines, site: Site | None, luggage: Unpacked | None) 
     linux.die_with_parent()
 
 
-def _fork(job: Keep, seat: Seat, line: Line, stock: _Stock, incarnation: int = 0) -> int:
+def _fork(job: KeepSeats, seat: Seat, line: Line, stock: _Stock, incarnation: int = 0) -> int:
     """Fork one seat; returns its pid."""
     pid = os.fork()
     if pid:
@@ -267,13 +267,13 @@ def _fork(job: Keep, seat: Seat, line: Line, stock: _Stock, incarnation: int = 0
         os._exit(code)
 
 
-def _write_to_log(job: Keep, seat: Seat) -> None:
+def _write_to_log(job: KeepSeats, seat: Seat) -> None:
     """Print into the log, for seats that see the run's folder; others send what they print."""
     if job.orders.folder is not None:
         print_to_file(RunDir(Path(job.orders.folder)).seat_log(seat.name))
 
 
-def _sit(job: Keep, seat: Seat, stock: _Stock, incarnation: int) -> int:
+def _sit(job: KeepSeats, seat: Seat, stock: _Stock, incarnation: int) -> int:
     """Be the seat, on its node."""
     found = stock.node if stock.site is None else stock.site.enter(seat.node)
     line = stock.lines.take(seat.name)

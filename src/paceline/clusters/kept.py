@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Final, final
 
 from paceline.clusters.base import Departure
-from paceline.comm.keeper_words import Built, Cannot, Dump, Kept, Left, Seated
+from paceline.comm.keeper_words import Built, Cannot, Dump, KeeperReady, Left, Seated
 from paceline.comm.line import Line, LineClosed
 from paceline.comm.words import Word
 from paceline.system.waiting import time_left
@@ -74,7 +74,7 @@ class KeptNode:
 
     def _hear(self, word: Word) -> list[Departure]:
         match word:
-            case Kept(pid, clock_offset_s, clock_uncertainty_s):
+            case KeeperReady(pid, clock_offset_s, clock_uncertainty_s):
                 self.pid = pid
                 self.clock_offset_s = clock_offset_s
                 self.clock_uncertainty_s = clock_uncertainty_s

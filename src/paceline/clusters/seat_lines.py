@@ -11,7 +11,7 @@ from typing import final
 from paceline.comm.invitation import Invitation
 from paceline.comm.line import Line
 from paceline.comm.pair_line import PairLine
-from paceline.comm.words import FROM_DRIVER
+from paceline.comm.vocabularies import FROM_DRIVER
 
 
 class SeatLines(ABC):

@@ -17,7 +17,7 @@ from paceline.clusters.base import SEAT_VARIABLE
 from paceline.comm.keeper_words import Fork, Warm
 from paceline.comm.line import LineClosed
 from paceline.comm.pair_line import PairLine
-from paceline.comm.words import NOTHING
+from paceline.comm.vocabularies import NOTHING
 from paceline.system import address_space
 from paceline.system.interpreter import own_command, safe_path
 

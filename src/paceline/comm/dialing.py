@@ -19,7 +19,7 @@ from paceline.comm.line import LineClosed
 from paceline.comm.offset import Gauge
 from paceline.comm.secure_socket import BadFrame, Frame, FrameKind, Hung, SecureSocket, is_ready
 from paceline.comm.tcp_line import TcpLine
-from paceline.comm.words import Vocabulary
+from paceline.comm.vocabularies import Vocabulary
 from paceline.system.waiting import Deadline
 
 LOOK_EVERY_S: Final = 1.0

@@ -8,14 +8,15 @@ from typing import Any, Final, final
 from paceline.comm.invitation import Invitation
 from paceline.comm.roster import Seat
 from paceline.comm.ticket import Orders
-from paceline.comm.words import Word, vocabulary
+from paceline.comm.vocabularies import vocabulary
+from paceline.comm.words import Word
 
 # --- the driver to a keeper, and back
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Keep(Word):
+class KeepSeats(Word):
     """The run to keep. The seats' ends of their lines are handed over with it, in order."""
 
     orders: Orders
@@ -102,7 +103,7 @@ class Cut(Word):
 
 @final
 @dataclass(frozen=True)
-class Kept(Word):
+class KeeperReady(Word):
     """A keeper's first word; on another machine with how far its clock is ahead of the driver's."""
 
     pid: int
@@ -284,8 +285,8 @@ class Ends(Word):
     count: int
 
 
-TO_KEEPERS: Final = vocabulary([Ends, Carry, Keep, Dump, Again, Signal, Slow, Cut])
-FROM_KEEPERS: Final = vocabulary([Kept, Built, Cannot, Seated, Left])
+TO_KEEPERS: Final = vocabulary([Ends, Carry, KeepSeats, Dump, Again, Signal, Slow, Cut])
+FROM_KEEPERS: Final = vocabulary([KeeperReady, Built, Cannot, Seated, Left])
 TO_AGENTS: Final = vocabulary([Serve, Expect, Probe])
 FROM_AGENTS: Final = vocabulary([Arrived, Expecting, Probed, Unprobed])
 TO_ZYGOTES: Final = vocabulary([Ends, Warm, Fork])

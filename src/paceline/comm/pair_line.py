@@ -14,7 +14,8 @@ from typing import Final, final
 from paceline.comm.keeper_words import Ends
 from paceline.comm.line import MOST_BYTES, Garbled, Line, LineClosed
 from paceline.comm.spelling import BadWord, decode, encode
-from paceline.comm.words import Vocabulary, Word
+from paceline.comm.vocabularies import Vocabulary
+from paceline.comm.words import Word
 
 # The kernel takes no more than 253 descriptors with one message.
 _MOST_HANDED: Final = 200

@@ -10,7 +10,8 @@ import dataclasses
 import json
 from typing import Any
 
-from paceline.comm.words import Vocabulary, Word, kind_of
+from paceline.comm.vocabularies import Vocabulary, kind_of
+from paceline.comm.words import Word
 from paceline.reading import schema
 
 

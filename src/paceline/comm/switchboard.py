@@ -26,7 +26,7 @@ from paceline.comm.dialing import LOOK_EVERY_S, NUM_TRIPS
 from paceline.comm.invitation import Invitation
 from paceline.comm.secure_socket import BadFrame, Frame, FrameKind, SecureSocket
 from paceline.comm.tcp_line import TcpLine
-from paceline.comm.words import Vocabulary
+from paceline.comm.vocabularies import Vocabulary
 
 TOKEN_BYTES: Final = 32
 MOST_WAITING: Final = 64

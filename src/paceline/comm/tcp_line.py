@@ -13,7 +13,8 @@ from paceline.comm.line import MOST_BYTES, Garbled, Line, LineClosed
 from paceline.comm.offset import Gauge, Offset
 from paceline.comm.secure_socket import BadFrame, Frame, FrameKind, SecureSocket, is_ready
 from paceline.comm.spelling import BadWord, decode, encode
-from paceline.comm.words import Vocabulary, Word
+from paceline.comm.vocabularies import Vocabulary
+from paceline.comm.words import Word
 from paceline.system.waiting import Deadline
 
 _PATIENCE_S: Final = 60.0

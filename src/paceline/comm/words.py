@@ -6,15 +6,13 @@ A word is a frozen dataclass; `spelling.py` says how it travels.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any, Final, Literal, final
+from typing import Any, Literal, final
 
 from paceline.comm.roster import Roster
 from paceline.outcome.accounts import RefusedSteps, ServerAccount, WorkerAccount
 from paceline.outcome.rows import NodeSample, StepsRow
 from paceline.reading.schema import AnyFloat
-from paceline.seats import Role
 
 Phase = Literal[
     "preparing",
@@ -383,46 +381,3 @@ class Answered(Word):
     """What a seat that does not train was started for."""
 
     value: Any
-
-
-Vocabulary = Mapping[str, type[Word]]
-
-
-def vocabulary(words: Iterable[type[Word]]) -> Vocabulary:
-    """What one end of a line may say, by the names that travel."""
-    return {kind_of(each): each for each in words}
-
-
-def kind_of(word: type[Word]) -> str:
-    """Name a word as it is named where it travels."""
-    return word.__name__.lower()
-
-
-FROM_DRIVER: Final = vocabulary(
-    [
-        *(Members, Start, Settle, Evaluate, Save, Resume, Keep, Portion, Stop, Finish, Abort),
-        *(Observe, Enter),
-    ]
-)
-_FROM_ANY: Final = (Here, Joined, Piece, Failed, Lost, Answered)
-_OF_STATES: Final = (Copied, Kept, Fetch)
-FROM_WORKERS: Final = vocabulary(
-    (
-        *_FROM_ANY,
-        *_OF_STATES,
-        *(Entered, Stepped, Paused, Refused, Trained, Settled, Saved, Evaluated, Logged),
-    )
-)
-FROM_SERVERS: Final = vocabulary((*_FROM_ANY, *_OF_STATES, Served, Restored))
-FROM_MONITORS: Final = vocabulary((*_FROM_ANY, Sampled, Noted))
-_BY_ROLE: Final[Mapping[Role, Vocabulary]] = {
-    "worker": FROM_WORKERS,
-    "server": FROM_SERVERS,
-    "monitor": FROM_MONITORS,
-}
-NOTHING: Final = vocabulary([])
-
-
-def said_by(role: Role) -> Vocabulary:
-    """What a seat of a role may say to the driver."""
-    return _BY_ROLE[role]

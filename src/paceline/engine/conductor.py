@@ -38,7 +38,9 @@ from paceline.engine.progress import Newest, Pace, RunView
 from paceline.engine.server_returns import servers_return
 from paceline.engine.silence import Silences
 from paceline.faults import Fault
+from paceline.outcome.disturbed import Disturbance
 from paceline.outcome.outcome import Outcome
+from paceline.seats import role_of
 from paceline.sinks.deliveries import Deliveries
 from paceline.spec import RunSpec
 from paceline.store.checkpoints import Manifest
@@ -149,7 +151,7 @@ class Conductor:
             faults,
             seed=spec.seed,
             strike=strike,
-            bring_back=self._losses.bring_back,
+            bring_back=self._losses.bring_back if spec.takes_workers_in else _leave_away,
             disturbances=self._disturbances,
             now=now,
             dilation=spec.dilation,
@@ -306,7 +308,7 @@ class Conductor:
                 self._losses.reported(name, seat, reason)
 
     def _count_rows_lost(self) -> None:
-        if any(each.is_absence for each in self._outcome.disturbances):
+        if any(_is_worker_away(each) for each in self._outcome.disturbances):
             workers = self._gates.taking_part
             self._outcome.rows_lost = self._newest.rows_lost(workers)
 
@@ -323,3 +325,13 @@ class Conductor:
                 self._disturbances.trains_again()
             else:
                 self._ending.fail(*odd)
+
+
+def _leave_away(name: str, at_s: float) -> None:
+    """Bring nothing back: no seat can be taken in while others train."""
+    del name, at_s
+
+
+def _is_worker_away(each: Disturbance) -> bool:
+    """Whether a worker was away while others trained."""
+    return each.is_absence and each.lost_step is None and role_of(each.who) == "worker"

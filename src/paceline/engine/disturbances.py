@@ -20,6 +20,7 @@ class Disturbances:
         self._ledger = ledger
         self._now = now
         self._num_updates = 0
+        self._num_before = len(self._all)
         self._waiting: dict[int, tuple[float, int]] = {}
         """Which are known and not overcome: since when, and how many updates there were."""
         self._repeating = {
@@ -125,7 +126,11 @@ class Disturbances:
         return self._all[min(self._waiting)].who
 
     def _find(self, fits: Callable[[Disturbance], bool]) -> int | None:
-        found = [index for index, each in enumerate(self._all) if fits(each)]
+        found = [
+            index
+            for index, each in enumerate(self._all)
+            if index >= self._num_before and fits(each)  # earlier attempts are over
+        ]
         return found[-1] if found else None
 
     def _note(self, index: int | None, **fields: Any) -> None:

@@ -18,7 +18,7 @@ from paceline.comm.words import Phase, Word
 from paceline.engine.agenda import Agenda
 from paceline.engine.attendance import Attendance
 from paceline.engine.ending import Ending
-from paceline.engine.keeping import Keeping
+from paceline.engine.keeping import SERVER_AWAY, TOO_OFTEN, Keeping
 from paceline.engine.ledger import Ledger
 from paceline.engine.lines import Lines
 from paceline.engine.monitors import Monitors
@@ -28,11 +28,6 @@ from paceline.outcome.accounts import WorkerAccount
 from paceline.outcome.learnt import nothing_learnt
 from paceline.spec import RunSpec
 from paceline.store.checkpoints import Manifest, as_rows
-
-_TOO_OFTEN: Final = (
-    "a checkpoint was due while the one before was still being written, and was left out"
-)
-_AWAY: Final = "a checkpoint was due while a server was away, and was left out"
 
 # How long a gate waits for a worker that has just come, and does not rest.
 _HOLD_S: Final = 20.0
@@ -204,7 +199,7 @@ class Gates:
         """A server is back at an earlier version: who rests at a gate trains on towards it."""
         if self.phase != "training" or not self._paused or self._ending.is_aborted:
             return
-        resting, self._paused = self._paused, {}
+        resting, self._paused, self._held_since_s = self._paused, {}, None
         stop, rest_at = self._ending.is_stopping, self._agenda.rest_at
         for name in resting:
             self._lines.tell(name, words.Resume(paused_s=0.0, stop=stop, rest_at=rest_at))
@@ -243,7 +238,7 @@ class Gates:
 
         They then have no state. Where there are none, those that rest meet a new one themselves.
         """
-        return bool(self._attendance.names("server"))
+        return self._spec.strategy.num_servers > 0 or bool(self._attendance.names("server"))
 
     def _late_start(self, name: str) -> words.Start:
         return words.Start(
@@ -301,7 +296,7 @@ class Gates:
         are_there = num_servers >= self._spec.strategy.num_servers
         self._keeps = due.checkpoint and self._keeping.is_free and are_there
         if due.checkpoint and not self._keeps:
-            self._ledger.warn(_TOO_OFTEN if are_there else _AWAY)
+            self._ledger.warn(TOO_OFTEN if are_there else SERVER_AWAY)
         if due.evaluation:
             self._evaluate()
         else:

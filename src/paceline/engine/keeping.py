@@ -17,6 +17,11 @@ from paceline.store.runs import RunDir
 # How long training stands still for a checkpoint: who needs longer waits for what never comes.
 _LONGEST_S: Final = 60.0
 
+TOO_OFTEN: Final = (
+    "a checkpoint was due while the one before was still being written, and was left out"
+)
+SERVER_AWAY: Final = "a checkpoint was due while a server was away, and was left out"
+
 
 @final
 class Keeping:

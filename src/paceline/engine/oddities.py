@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from paceline.comm.words import Word, kind_of
+from paceline.comm.vocabularies import kind_of
+from paceline.comm.words import Word
 
 UNUSABLE: Final = (LookupError, TypeError, ValueError, ArithmeticError, AttributeError)
 """What taking a word raises whose fields hold something else than they should."""

@@ -7,7 +7,9 @@ from paceline.spec import RunSpec
 
 def servers_return(spec: RunSpec) -> bool:
     """Say whether a server that is lost is started again, from its last snapshot."""
-    can_start = spec.may_start_again and spec.cluster.cannot_strike("restart") is None
+    can_start = (
+        spec.goes_on and spec.may_start_again and spec.cluster.cannot_strike("restart") is None
+    )
     return can_start and spec.strategy.keeps_servers_away is None
 
 

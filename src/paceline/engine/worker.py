@@ -78,9 +78,9 @@ def main(berth: Berth) -> int:
     try:
         spec = berth.spec or spec_of(berth.ticket)
         if spec.workload.is_script:
-            from paceline.engine.scripted import worker as scripted
+            from paceline.engine.scripted import serving, worker
 
-            roles |= {"worker": scripted.work, "server": scripted.serve}
+            roles |= {"worker": worker.work, "server": serving.serve}
         roles[berth.seat.role](berth, spec)
     except (Aborted, PeerLost) as error:
         if isinstance(error, PeerLost):

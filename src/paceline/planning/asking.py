@@ -21,7 +21,7 @@ _OF_THE_SPEC: Final = ("workload", "device", "optimizer", "dtype", "threads", "s
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Asked:
+class AskedPlan:
     """A scenario that is right in itself, and the spec of one worker where there is a workload."""
 
     scenario: Scenario
@@ -38,7 +38,7 @@ class Asked:
         return self.spec is not None and not self.spec.is_replayed and not given
 
 
-def asked(table: Mapping[str, Any]) -> Asked:
+def asked(table: Mapping[str, Any]) -> AskedPlan:
     """Check all of it; raises `SpecError` with everything that is wrong."""
     of_spec = {key: value for key, value in table.items() if key in _OF_THE_SPEC}
     rest = {key: value for key, value in table.items() if key not in _OF_THE_SPEC}
@@ -58,7 +58,7 @@ def asked(table: Mapping[str, Any]) -> Asked:
     if problems:
         raise SpecError(problems)
     assert scenario is not None
-    return Asked(scenario=scenario, spec=spec)
+    return AskedPlan(scenario=scenario, spec=spec)
 
 
 def _scenario(table: Mapping[str, Any], problems: list[Problem]) -> Scenario | None:
@@ -134,7 +134,7 @@ def _model_problems(spec: RunSpec, scenario: Scenario | None) -> list[Problem]:
     return []
 
 
-def basis_of(asked_for: Asked, measured: rates.Rates | None, basis_costs: Any) -> Basis:
+def basis_of(asked_for: AskedPlan, measured: rates.Rates | None, basis_costs: Any) -> Basis:
     """Say what the plan rests on; `measured` is a calibration, where one was needed."""
     scenario, spec = asked_for.scenario, asked_for.spec
     if spec is None:
@@ -161,7 +161,7 @@ def basis_of(asked_for: Asked, measured: rates.Rates | None, basis_costs: Any) -
     )
 
 
-def _rates(asked_for: Asked, measured: rates.Rates | None) -> tuple[rates.Rates, str]:
+def _rates(asked_for: AskedPlan, measured: rates.Rates | None) -> tuple[rates.Rates, str]:
     spec, scenario = asked_for.spec, asked_for.scenario
     assert spec is not None
     if scenario.rows_per_s is not None:

@@ -15,7 +15,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Any, Final, final
 
 from paceline.arithmetic.all_reduce import around_ring, num_messages
-from paceline.arithmetic.exchange import AllReduce, Alone, Servers
+from paceline.arithmetic.exchange import AllReducePattern, NoExchange, Servers
 from paceline.arithmetic.forecast import Situation, forecast
 from paceline.arithmetic.network import Network
 from paceline.clusters.emulated.bursts import Bursts
@@ -131,13 +131,13 @@ def dilation_of(candidate: Candidate, scenario: Scenario, basis: Basis, budget: 
 def _handling_s(candidate: Candidate, step: ComputeStep, costs: Costs) -> float:
     """How long processors are busy with one step of one worker, its servers' part included."""
     exchange, size = candidate.exchange, step.num_bytes
-    if isinstance(exchange, Alone):
+    if isinstance(exchange, NoExchange):
         return _SEAT_S
-    if isinstance(exchange, AllReduce):
+    if isinstance(exchange, AllReducePattern):
         messages = num_messages(size, exchange, candidate.num_workers)
         sent = around_ring(candidate.num_workers) * size
     else:
-        messages = 2 * max(exchange.num_servers, -(-size // exchange.chunk_bytes))
+        messages = 2 * max(exchange.num_servers, -(-size // exchange.chunk_of(size)))
         sent = 2.0 * size
     moved_s = 2 * (messages * costs.message_s + sent * costs.copy_s_per_byte)
     seats = 1 + exchange.num_servers / candidate.num_workers if isinstance(exchange, Servers) else 1
@@ -147,7 +147,7 @@ def _handling_s(candidate: Candidate, step: ComputeStep, costs: Costs) -> float:
 def _full_links(candidate: Candidate) -> tuple[int, int]:
     """How many links are full at once, and by how many connections each."""
     exchange = candidate.exchange
-    if isinstance(exchange, AllReduce):
+    if isinstance(exchange, AllReducePattern):
         return (candidate.num_nodes, 1) if candidate.num_nodes > 1 else (0, 1)
     if isinstance(exchange, Servers) and candidate.num_machines > 1:
         return exchange.num_servers, max(1, candidate.num_workers - 1)

@@ -9,7 +9,7 @@ from typing import Any, Final, final
 from paceline.arithmetic.all_reduce import around_ring
 from paceline.arithmetic.closed_form import busiest_bytes
 from paceline.arithmetic.costs import Costs
-from paceline.arithmetic.exchange import AllReduce, Alone, Servers
+from paceline.arithmetic.exchange import AllReducePattern, NoExchange, Servers
 from paceline.arithmetic.forecast import Situation, forecast
 from paceline.arithmetic.memory import node_bytes
 from paceline.arithmetic.network import LinkRate, Network
@@ -140,7 +140,7 @@ def alone_per_s(scenario: Scenario, basis: Basis) -> float:
         num_workers=scenario.workers_per_node,
         num_nodes=1,
     )
-    return basis.batch * forecast(Alone(), situation).worker_steps_per_s
+    return basis.batch * forecast(NoExchange(), situation).worker_steps_per_s
 
 
 def _row(
@@ -198,7 +198,7 @@ def _node_bytes_per_step(candidate: Candidate, step: ComputeStep) -> float:
     if isinstance(exchange, Servers):
         num_bytes += step.rows.sent_bytes if step.rows and moves_rows else 0.0
         return busiest_bytes(num_bytes, candidate.num_workers, exchange, per_node)
-    if isinstance(exchange, AllReduce):
+    if isinstance(exchange, AllReducePattern):
         ranks = candidate.num_nodes if exchange.shares_memory else candidate.num_workers
         return around_ring(ranks) * num_bytes
     return 0.0

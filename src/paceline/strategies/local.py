@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, Literal, final
 
-from paceline.arithmetic.exchange import Alone
+from paceline.arithmetic.exchange import NoExchange
 from paceline.errors import Problem
 from paceline.strategies import STRATEGIES
 from paceline.strategies.base import Member, Place, Strategy
@@ -62,9 +62,9 @@ class Single(Strategy):
             others = tuple(each for each in STRATEGIES.entries if each not in (self.name, "own"))
             yield Problem("num_workers", num_workers, reason, others)
 
-    def pattern(self, num_workers: int) -> Alone:
+    def pattern(self, num_workers: int) -> NoExchange:
         del num_workers
-        return Alone()
+        return NoExchange()
 
     def join(self, place: Place) -> Member:
         return _Alone(place, shared=True)
@@ -103,9 +103,9 @@ class Solo(Strategy):
     def meaning(self, num_workers: int) -> str:
         return f"{num_workers} independent workers"
 
-    def pattern(self, num_workers: int) -> Alone:
+    def pattern(self, num_workers: int) -> NoExchange:
         del num_workers
-        return Alone()
+        return NoExchange()
 
     def join(self, place: Place) -> Member:
         return _Alone(place, shared=False)

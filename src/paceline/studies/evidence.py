@@ -11,7 +11,7 @@ from typing import Any, Final, final
 from paceline.reading import untrusted
 from paceline.reading.schema import fits
 from paceline.store.stored import StoredRun
-from paceline.studies.grid import Planned
+from paceline.studies.grid import PlannedRun
 
 PEERS: Final = "peers.json"
 """What `benchmarks/study_peers.py` writes beside the runs."""
@@ -28,7 +28,7 @@ class Untestable(Exception):
 class Evidence:
     """The runs of a study by their group and tags."""
 
-    plans: Sequence[Planned]
+    plans: Sequence[PlannedRun]
     runs: Mapping[str, StoredRun]
     """By the names of their plans."""
     missing: Mapping[str, str] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class Evidence:
         """How many runs there will be: without those that cannot be made here, or failed."""
         return sum(each.name not in self.missing for each in self.plans)
 
-    def _plans(self, group: str, tags: Mapping[str, Any]) -> list[Planned]:
+    def _plans(self, group: str, tags: Mapping[str, Any]) -> list[PlannedRun]:
         return [
             each
             for each in self.plans

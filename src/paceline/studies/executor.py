@@ -21,7 +21,7 @@ from paceline.store.runs import RunDir
 from paceline.store.stored import StoredRun
 from paceline.studies.evidence import Evidence
 from paceline.studies.folder import Contents, StudyDir, seconds_of
-from paceline.studies.grid import Planned
+from paceline.studies.grid import PlannedRun
 from paceline.studies.here import SettledRun, settle_by
 
 
@@ -67,7 +67,7 @@ def carry_out(
         return course.evidence()
 
 
-def gathered(plans: Sequence[Planned], folder: StudyDir) -> Evidence:
+def gathered(plans: Sequence[PlannedRun], folder: StudyDir) -> Evidence:
     """Give what is finished already, and start nothing."""
     contents = folder.contents()
     runs = settle_by(plans, contents.finished)

@@ -32,7 +32,7 @@ Variant = Literal["quick", "full"]
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Planned:
+class PlannedRun:
     """One run of a study, before it is known whether it can be carried out here."""
 
     name: str
@@ -102,7 +102,7 @@ class Grid:
         if problems:
             raise SpecError(problems)
 
-    def plan(self, variant: Variant, over: Fields | None = None) -> list[Planned]:
+    def plan(self, variant: Variant, over: Fields | None = None) -> list[PlannedRun]:
         """Lay out the runs in the order in which they are carried out.
 
         Every first repetition comes before any second one, and each round goes through the runs
@@ -110,7 +110,7 @@ class Grid:
         """
         runs = [each for block in self.blocks for each in self._expand(block, variant, over or {})]
         rounds = sorted({each.repetition for each in runs})
-        ordered: list[Planned] = []
+        ordered: list[PlannedRun] = []
         for number in rounds:
             of_round = [each for each in runs if each.repetition == number]
             ordered += of_round[::-1] if number % 2 else of_round
@@ -118,7 +118,7 @@ class Grid:
 
     def _expand(
         self, block: Mapping[str, Any], variant: Variant, over: Fields
-    ) -> Iterator[Planned]:
+    ) -> Iterator[PlannedRun]:
         own = block.get(variant, {})
         if own.get("skip"):
             return
@@ -132,7 +132,7 @@ class Grid:
             tags = {_tag(field): value for field, value in varied.items()}
             for repetition in range(num_seeds):
                 fields = merged(fixed, varied, {"seed": repetition}, over)
-                yield Planned(
+                yield PlannedRun(
                     name="-".join([block["group"], *map(_word, tags.values()), f"{repetition}"]),
                     group=block["group"],
                     tags=tags,

@@ -12,7 +12,7 @@ from paceline.clusters import CLUSTERS
 from paceline.errors import Problem, SpecError
 from paceline.parts import build_part, cluster_of
 from paceline.spec import RunSpec
-from paceline.studies.grid import Planned
+from paceline.studies.grid import PlannedRun
 from paceline.studies.keys import key_of
 
 EMULATED: Final = "emulated"
@@ -25,7 +25,7 @@ _FALLBACK: Final = {"cluster.name": "local"}
 class SettledRun:
     """A planned run and its spec; without one, why it cannot be carried out here."""
 
-    planned: Planned
+    planned: PlannedRun
     spec: RunSpec | None
     problem: str = ""
     wrong: tuple[Problem, ...] = ()
@@ -38,7 +38,7 @@ class SettledRun:
         return None if self.spec is None else key_of(self.spec)
 
 
-def settle(plans: Sequence[Planned]) -> list[SettledRun]:
+def settle(plans: Sequence[PlannedRun]) -> list[SettledRun]:
     """Make specs of planned runs, with a cluster that is here.
 
     Raises `SpecError` if none can be made because all are described wrongly.
@@ -50,7 +50,7 @@ def settle(plans: Sequence[Planned]) -> list[SettledRun]:
     return runs
 
 
-def settle_by(plans: Sequence[Planned], finished: Container[str | None]) -> list[SettledRun]:
+def settle_by(plans: Sequence[PlannedRun], finished: Container[str | None]) -> list[SettledRun]:
     """Make the specs by which runs are found that are finished, wherever that was.
 
     A study may have been carried out where there is an emulated cluster, or where there is none.
@@ -83,7 +83,7 @@ def _on_few_nodes(table: dict[str, Any]) -> dict[str, Any]:
     return {**table, "cluster": kept}
 
 
-def _found(planned: Planned, finished: Container[str | None]) -> SettledRun | None:
+def _found(planned: PlannedRun, finished: Container[str | None]) -> SettledRun | None:
     for over in ({}, _FALLBACK) if planned.fields.get("cluster.name") == EMULATED else ({},):
         with contextlib.suppress(SpecError):
             table = _on_few_nodes(planned.table(over))
@@ -93,7 +93,7 @@ def _found(planned: Planned, finished: Container[str | None]) -> SettledRun | No
     return None
 
 
-def _settled(planned: Planned) -> SettledRun:
+def _settled(planned: PlannedRun) -> SettledRun:
     over, note = {}, ""
     cluster = planned.fields.get("cluster.name")
     if planned.needs not in {None, cluster}:

@@ -40,7 +40,7 @@ def sides(
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Losses:
+class SideLosses:
     """The losses of both modes at one place, each repetition."""
 
     sync: list[float]
@@ -56,7 +56,7 @@ class Losses:
 
 def losses_at(
     evidence: Evidence, group: str, axis: str, *, part: float = 1 / 3, **tags: int
-) -> Losses:
+) -> SideLosses:
     """Read the losses a part of the way along an axis, by default a third."""
     runs = {each: evidence.need(group, strategy=each, **tags) for each in (ASYNC, SYNC)}
     place = part * measures.reach([run for each in runs.values() for run in each], axis)
@@ -64,7 +64,7 @@ def losses_at(
         of(runs[each], lambda run: measures.loss_at(run, axis, place)) for each in (SYNC, ASYNC)
     )
     text = f"at {place:,.0f} {axis} the loss is {spread(sync)} in sync, {spread(free)} in async"
-    return Losses(sync=sync, free=free, text=text)
+    return SideLosses(sync=sync, free=free, text=text)
 
 
 def by_batch(evidence: Evidence, strategy: str) -> list[list[StoredRun]]:

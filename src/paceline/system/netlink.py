@@ -52,7 +52,7 @@ def limit_lumps(interface: int, num_bytes: int) -> None:
 
 @final
 @dataclass(frozen=True)
-class Passed:
+class PassedBytes:
     """What has left through a queue since it was made."""
 
     num_bytes: int
@@ -67,15 +67,15 @@ class Queues:
     def __init__(self) -> None:
         self._socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, 0)
 
-    def passed(self, interface: int) -> Passed:
+    def passed(self, interface: int) -> PassedBytes:
         """Say what has left through an interface's outermost queue."""
         length = _HEADER.size + _QUEUE.size
         asked = _HEADER.pack(length, _RTM_GETQDISC, _REQUEST_DUMP, 0, 0)
         self._socket.send(asked + _QUEUE.pack(0, interface, 0, 0, 0))
         found = [each for index, each in self._answers() if index == interface]
-        return found[0] if found else Passed(0, 0)
+        return found[0] if found else PassedBytes(0, 0)
 
-    def _answers(self) -> Iterator[tuple[int, Passed]]:
+    def _answers(self) -> Iterator[tuple[int, PassedBytes]]:
         while True:
             data = self._socket.recv(_MOST_BYTES)
             while data:
@@ -93,12 +93,12 @@ class Queues:
         self._socket.close()
 
 
-def _counted(attributes: bytes) -> Passed:
+def _counted(attributes: bytes) -> PassedBytes:
     told = dict(_attributes(dict(_attributes(attributes)).get(_TCA_STATS2, b"")))
     num_bytes, num_packets = _BASIC.unpack_from(told[_STATS_BASIC])
     if _STATS_PACKETS in told:  # only where 32 bits do not suffice
         (num_packets,) = struct.unpack_from("=Q", told[_STATS_PACKETS])
-    return Passed(num_bytes, num_packets)
+    return PassedBytes(num_bytes, num_packets)
 
 
 def _attributes(data: bytes) -> Iterator[tuple[int, bytes]]:

@@ -21,7 +21,8 @@ from paceline.comm.line import Line, LineClosed
 from paceline.comm.pair_line import PairLine
 from paceline.comm.roster import Roster, Seat, Sitting
 from paceline.comm.seat_line import SeatLine
-from paceline.comm.words import FROM_DRIVER, FROM_WORKERS, Abort, Answered, Failed, Finish, Word
+from paceline.comm.vocabularies import FROM_DRIVER, FROM_WORKERS
+from paceline.comm.words import Abort, Answered, Failed, Finish, Word
 from paceline.comm.zmq import ZmqChannel
 from paceline.seats import parsed, seat_name, worker_names
 from paceline.system import linux

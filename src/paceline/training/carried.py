@@ -25,7 +25,7 @@ Cut = Callable[[int], Sequence[tuple[int, int]]]
 
 @final
 @dataclass(frozen=True)
-class Piece:
+class CarriedPiece:
     """A stretch of one parameter, and where it lies."""
 
     parameter: int
@@ -48,7 +48,7 @@ class Block:
 
     start: int
     stop: int
-    pieces: list[Piece] = field(default_factory=list)
+    pieces: list[CarriedPiece] = field(default_factory=list)
     groups: dict[tuple[int, int], int] = field(default_factory=dict)
     """Where the numbers of each parameter group (optimizer, group) begin."""
 
@@ -162,7 +162,7 @@ def _place(
         block.groups[group] = at
         at += numbers_of(group)
     for number, (index, start, stop) in enumerate(taken):
-        block.pieces.append(Piece(index, start, stop, at, block.start + number))
+        block.pieces.append(CarriedPiece(index, start, stop, at, block.start + number))
         at += stop - start
 
 
@@ -177,7 +177,7 @@ class Carrier(nn.Module):
         )
 
 
-def as_laid(vector: Tensor, piece: Piece, like: Tensor) -> Tensor:
+def as_laid(vector: Tensor, piece: CarriedPiece, like: Tensor) -> Tensor:
     """See a whole parameter's place in the vector in the parameter's own shape and strides."""
     layout: Any = (like.shape, torch.empty_like(like, device="meta").stride())
     return vector[piece.place].as_strided(*layout)

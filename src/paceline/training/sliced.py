@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer as TorchOptimizer
 
 from paceline.errors import Problem, SpecError
-from paceline.training.carried import Block, Piece, Trained
+from paceline.training.carried import Block, CarriedPiece, Trained
 from paceline.training.optim import Optimizer, Update
 from paceline.training.state import State, StateReader
 
@@ -237,7 +237,7 @@ class _HeldBlock:
             for optimizer in self._optimizers.values():
                 optimizer.step()
 
-    def _gradient(self, gradient: Tensor, piece: Piece) -> Tensor:
+    def _gradient(self, gradient: Tensor, piece: CarriedPiece) -> Tensor:
         start = self._block.start
         return gradient[piece.at - start : piece.place.stop - start]
 

@@ -12,7 +12,7 @@ from paceline.comm.keeper_words import Arrived
 from paceline.comm.line import LineClosed
 from paceline.comm.roster import Seat
 from paceline.comm.switchboard import Switchboard
-from paceline.comm.words import NOTHING
+from paceline.comm.vocabularies import NOTHING
 from paceline.errors import NodeMissing
 from tests.engine.fakes import FakeLine
 

@@ -9,7 +9,7 @@ from pyroute2 import IPRoute
 
 from paceline.clusters.emulated.achieved import measure
 from paceline.clusters.emulated.bursts import LEGACY_LUMP_BYTES
-from paceline.clusters.emulated.network import INTERFACE, Link, Network, gain_rights
+from paceline.clusters.emulated.network import INTERFACE, Link, NodeNetwork, gain_rights
 from paceline.comm.meter import HEADER_BYTES
 from paceline.system.attempts import attempt
 from paceline.system.netlink import Queues
@@ -26,12 +26,12 @@ def in_a_child(action) -> dict:
     return json.loads(text)
 
 
-def make(*rates: float) -> Network:
+def make(*rates: float) -> NodeNetwork:
     gain_rights()
-    return Network([Link(f"node{index}", rate) for index, rate in enumerate(rates)])
+    return NodeNetwork([Link(f"node{index}", rate) for index, rate in enumerate(rates)])
 
 
-def send(network: Network, sender: str, receiver: str, num_bytes: int) -> None:
+def send(network: NodeNetwork, sender: str, receiver: str, num_bytes: int) -> None:
     first, second = network.nodes[sender], network.nodes[receiver]
     with second.inside(network.hub):
         listener = socket.create_server((second.address, 0))

@@ -15,7 +15,7 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
-from paceline.engine.scripted.drawing import Stream
+from paceline.engine.scripted.drawing import SharedDraws
 from paceline.engine.scripted.loaders import Dealer, dealt, rows_in
 from paceline.errors import LoopError
 
@@ -52,7 +52,7 @@ def workers(make, num_workers, turns=None):
     torch.manual_seed(11)
     given, state = make(), torch.get_rng_state()
     return [
-        dealt(given, Dealer(rank, num_workers, Stream(state.clone())), turns or Turns())
+        dealt(given, Dealer(rank, num_workers, SharedDraws(state.clone())), turns or Turns())
         for rank in range(num_workers)
     ]
 
@@ -105,7 +105,7 @@ def test_a_generator_of_the_scripts_own_is_used():
     first, second = (
         dealt(
             KINDS["a generator of its own"](4),
-            Dealer(rank, 2, Stream(torch.get_rng_state())),
+            Dealer(rank, 2, SharedDraws(torch.get_rng_state())),
             Turns(),
         )
         for rank in range(2)
@@ -230,7 +230,7 @@ def test_what_rows_draw_changes_no_order(options, num_processes):
     torch.manual_seed(11)
     state = torch.get_rng_state()
     expected = [
-        dealt(each, Dealer(rank, 2, Stream(state.clone())), Turns())
+        dealt(each, Dealer(rank, 2, SharedDraws(state.clone())), Turns())
         for rank, each in enumerate(plain)
     ]
     for one, other in zip(together_, expected, strict=True):

@@ -13,11 +13,12 @@ from paceline.clusters.agents.pairs import link_of
 from paceline.clusters.base import Crew, Departure, Job
 from paceline.clusters.kept import KeptNode
 from paceline.clusters.luggage import Packed
-from paceline.comm.keeper_words import FROM_KEEPERS, Keep, LinkReport, PairReport, Serve
+from paceline.comm.keeper_words import FROM_KEEPERS, KeepSeats, LinkReport, PairReport, Serve
 from paceline.comm.line import Line, LineClosed
 from paceline.comm.roster import Seat
 from paceline.comm.ticket import Orders
-from paceline.comm.words import Word, said_by
+from paceline.comm.vocabularies import said_by
+from paceline.comm.words import Word
 from paceline.errors import NodeMissing
 
 # How long a keeper or a seat has to call: its agent imports torch for the first of them.
@@ -111,7 +112,7 @@ class AgentsCrew(Crew):
         )
         for piece in (word for each in luggage for word in each.words()):
             self._say(node, line, piece)
-        word = Keep(
+        word = KeepSeats(
             orders=orders,
             seats=[*seats],
             shares_memory=True,

@@ -15,7 +15,7 @@ from paceline.comm.keeper_words import FROM_AGENTS, Arrived
 from paceline.comm.line import LineClosed
 from paceline.comm.switchboard import Switchboard
 from paceline.comm.tcp_line import TcpLine
-from paceline.comm.words import NOTHING, Vocabulary
+from paceline.comm.vocabularies import NOTHING, Vocabulary
 from paceline.errors import NodeMissing
 from paceline.system.waiting import Deadline, time_left
 

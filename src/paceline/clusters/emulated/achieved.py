@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, final
 
-from paceline.clusters.emulated.network import Network, Node
+from paceline.clusters.emulated.network import Node, NodeNetwork
 
 # A stream needs a moment to fill the link, and the link one to use up what it may send at once.
 _WARM_UP_S: Final = 0.05
@@ -37,14 +37,14 @@ class Achieved:
 
 
 def measure(
-    network: Network, measure_s: float = _MEASURE_S, tries: int = _TRIES
+    network: NodeNetwork, measure_s: float = _MEASURE_S, tries: int = _TRIES
 ) -> dict[str, Achieved]:
     """Measure every link, one after the other: together they could ask too much of the host."""
     nodes = network.nodes.items()
     return {name: _measure(network, node, measure_s, tries) for name, node in nodes}
 
 
-def _measure(network: Network, node: Node, measure_s: float, tries: int) -> Achieved:
+def _measure(network: NodeNetwork, node: Node, measure_s: float, tries: int) -> Achieved:
     """One way after the other: acknowledgements of the one would take room from the other."""
     asked = node.bits_per_s
     time_s = max(measure_s, 8 * _MEASURE_BURSTS * node.burst_bytes / asked)
@@ -70,7 +70,7 @@ def _best(rate: Callable[[], float], asked: float, tries: int) -> float:
     return min(rates, key=lambda each: abs(each - asked))
 
 
-def _connected(network: Network, node: Node) -> tuple[socket.socket, socket.socket]:
+def _connected(network: NodeNetwork, node: Node) -> tuple[socket.socket, socket.socket]:
     """Connect a socket in the node with one at the bridge."""
     with socket.create_server((network.address, 0)) as listener:
         with node.inside(network.hub):

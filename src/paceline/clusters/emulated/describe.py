@@ -11,7 +11,7 @@ from typing import Final, final
 from paceline.clusters.base import Cluster, Crew, Job
 from paceline.clusters.crew import KeptCrew
 from paceline.clusters.emulated.caps import remove_left
-from paceline.clusters.emulated.plan import NodePlan, Plan
+from paceline.clusters.emulated.plan import NodePlan, SitePlan
 from paceline.clusters.placing import placed
 from paceline.clusters.zygote import Zygote
 from paceline.comm.roster import Seat
@@ -122,7 +122,7 @@ class Emulated(Cluster):
     def start(self, job: Job) -> Crew:
         names = sorted({seat.node for seat in job.seats}, key=_number)
         held_s = self.holds_messages_s
-        plan = Plan(
+        plan = SitePlan(
             nodes=[
                 NodePlan(
                     name=name,

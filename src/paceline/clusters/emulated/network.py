@@ -62,7 +62,7 @@ class Link:
 def try_out(latency_s: float) -> None:
     """Make a network of one node; whoever calls this cannot go back to where it was."""
     gain_rights()
-    Network([Link("node0", 1e9, latency_s)])
+    NodeNetwork([Link("node0", 1e9, latency_s)])
 
 
 @final
@@ -98,7 +98,7 @@ class Node:
 
 
 @final
-class Network:
+class NodeNetwork:
     """The bridge, and a node for each link. Whoever makes it is at the bridge from then on."""
 
     def __init__(self, links: Sequence[Link]) -> None:

@@ -20,7 +20,7 @@ class NodePlan:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class SitePlan:
     """All nodes of a run."""
 
     nodes: list[NodePlan]

@@ -6,8 +6,8 @@ from typing import Any, Final, final
 
 from paceline.clusters.emulated.achieved import measure
 from paceline.clusters.emulated.caps import Caps
-from paceline.clusters.emulated.network import INTERFACE, Link, Network, gain_rights
-from paceline.clusters.emulated.plan import Plan
+from paceline.clusters.emulated.network import INTERFACE, Link, NodeNetwork, gain_rights
+from paceline.clusters.emulated.plan import SitePlan
 from paceline.clusters.site import Site, Surroundings
 from paceline.comm.keeper_words import Built, LinkReport
 from paceline.comm.meter import Carried
@@ -22,17 +22,17 @@ _TOLERANCE: Final = 0.05
 class EmulatedSite(Site):
     """Network namespaces behind shaped links."""
 
-    network: Network
+    network: NodeNetwork
 
     def __init__(self, plan: dict[str, Any]) -> None:
-        self._plan = schema.read(Plan, plan, "plan", strict=True)
+        self._plan = schema.read(SitePlan, plan, "plan", strict=True)
         gain_rights()
         cpus = {each.name: each.cpus for each in self._plan.nodes if each.cpus}
         self._caps = Caps(cpus, self._plan.mark)
 
     def build(self) -> Built:
         asked = [Link(each.name, each.bits_per_s, each.latency_s) for each in self._plan.nodes]
-        self.network = Network(asked)
+        self.network = NodeNetwork(asked)
         achieved, dilation = measure(self.network), self._plan.dilation
         links = [
             LinkReport(

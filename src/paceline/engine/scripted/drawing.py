@@ -25,7 +25,7 @@ _DRAW_AT_ONCE: Final = (
 
 
 @final
-class Stream:
+class SharedDraws:
     """The random numbers that all workers draw alike: those of samplers."""
 
     def __init__(self, state: Tensor) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from paceline.compute.stand_in import StandIn
 from paceline.seats import seat_name
 from paceline.strategies.base import Member, Place
-from paceline.training.carried import Block, Carrier, Piece, Trained, as_laid, lay_out
+from paceline.training.carried import Block, CarriedPiece, Carrier, Trained, as_laid, lay_out
 from paceline.training.finite import OF_ANOTHER
 from paceline.training.replica import Replica
 from paceline.training.sliced import Numbers, Own, Slices
@@ -187,12 +187,12 @@ def _at_once() -> None:
 
 
 def _seen_in(vector: Tensor, place: slice, like: Tensor) -> Tensor:
-    piece = Piece(0, 0, place.stop - place.start, place.start, 0)
+    piece = CarriedPiece(0, 0, place.stop - place.start, place.start, 0)
     return as_laid(vector, piece, like.detach())
 
 
 @final
-class Served(Exchange):
+class ThroughServers(Exchange):
     """`optimizer.step()` pushes gradients, and brings back what the servers made of them."""
 
     def __init__(self, trained: Trained, cut: Callable[[int], Sequence[tuple[int, int]]]) -> None:
@@ -221,7 +221,7 @@ class Served(Exchange):
         self._split = [each for each in self._pieces if not self._lies_whole(each)]
         self.replica.gradients.zero_()
 
-    def _lies_whole(self, piece: Piece) -> bool:
+    def _lies_whole(self, piece: CarriedPiece) -> bool:
         """Have a parameter lie in the vector, where it is not split and of the same dtype."""
         own = self._parameter(piece)
         if piece.stop - piece.start != own.numel() or own.dtype != self.replica.parameters.dtype:
@@ -231,7 +231,7 @@ class Served(Exchange):
         own.data = laid
         return True
 
-    def _parameter(self, piece: Piece) -> nn.Parameter:
+    def _parameter(self, piece: CarriedPiece) -> nn.Parameter:
         return self._trained.parameters[piece.parameter]
 
     @property
@@ -275,7 +275,7 @@ class Served(Exchange):
             else:
                 vector[piece.place].zero_()
 
-    def _stretch(self, values: Tensor, piece: Piece) -> Tensor:
+    def _stretch(self, values: Tensor, piece: CarriedPiece) -> Tensor:
         """See a stretch of a gradient in the order in which its parameter lies in the vector."""
         own = self._parameter(piece)
         if values.stride() != own.stride():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from typing import Any, Final, Protocol, final
 
 from torch import Tensor
@@ -16,7 +17,7 @@ from torch.utils.data import (
     get_worker_info,
 )
 
-from paceline.engine.scripted.drawing import Stream
+from paceline.engine.scripted.drawing import SharedDraws
 from paceline.errors import LoopError
 from paceline.scripting.current import ScriptOver
 
@@ -53,7 +54,7 @@ class Dealer:
     what becomes of rows, such as a random crop, may draw as many numbers as it likes.
     """
 
-    def __init__(self, rank: int, num_workers: int, stream: Stream | None = None) -> None:
+    def __init__(self, rank: int, num_workers: int, stream: SharedDraws | None = None) -> None:
         self.rank = rank
         self.num_workers = num_workers
         self.stream = stream if num_workers > 1 else None
@@ -63,22 +64,19 @@ class Dealer:
 
     def slices(self, indices: Iterable[Any], batch: int) -> Iterator[Any]:
         """Yield this worker's part of every whole global batch."""
-        waiting: list[Any] = []
         first = self.rank * batch
-        for each in self._drawn(indices, batch * self.num_workers):
-            waiting.append(each)
-            if len(waiting) == batch * self.num_workers:
-                yield from waiting[first : first + batch]
-                waiting.clear()
+        for each in self._rounds(indices, batch * self.num_workers):
+            yield from each[first : first + batch]
 
     def every(self, batches: Iterable[Any]) -> Iterator[Any]:
         """Yield every N-th, of whole rounds only."""
-        round_: list[Any] = []
-        for each in self._drawn(batches, self.num_workers):
-            round_.append(each)
-            if len(round_) == self.num_workers:
-                yield round_[self.rank]
-                round_.clear()
+        for each in self._rounds(batches, self.num_workers):
+            yield each[self.rank]
+
+    def _rounds(self, source: Iterable[Any], size: int) -> Iterator[list[Any]]:
+        rest = iter(self._drawn(source, size))
+        while len(found := [*islice(rest, size)]) == size:
+            yield found
 
 
 @final
@@ -256,7 +254,8 @@ def _sampling(given: DataLoader[Any], dealer: Dealer, turns: Turns) -> dict[str,
     batch = given.batch_sampler.batch_size
     _say_dropped(given, sampler or given.batch_sampler.sampler, batch, dealer, turns)
     own = given.batch_sampler.sampler
-    return {"batch_size": batch, "sampler": DealtSampler(own, batch, dealer), "drop_last": True}
+    part = own if dealer.num_workers == 1 else DealtSampler(own, batch, dealer)
+    return {"batch_size": batch, "sampler": part, "drop_last": True}
 
 
 def _as_it_is(given: DataLoader[Any]) -> dict[str, Any]:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import weakref
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, final
 
 import torch.distributed as dist
@@ -107,9 +106,14 @@ class OwnSession(Watched):
             self._has_wished = True
         return self._end_after is not None and self.num_steps >= self._end_after
 
-    def no_sync(self) -> AbstractContextManager[None]:
-        """Do nothing: the script's own wrapper averages, and has one of its own."""
-        return contextlib.nullcontext()
+    @contextlib.contextmanager
+    def no_sync(self) -> Iterator[None]:
+        """Average nothing: the script's own wrapper does. What an evaluation takes is no step's."""
+        watch = self._watch
+        before = watch.load_ns, watch.exchange_ns
+        yield
+        if self.is_evaluating:
+            watch.load_ns, watch.exchange_ns = before
 
     def stop(self) -> None:
         """All workers have evaluated, and are to end."""

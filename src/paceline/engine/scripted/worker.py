@@ -1,4 +1,4 @@
-"""A worker, or a server, whose model, data and loop are a user's script.
+"""A worker whose model, data and loop are a user's script.
 
 It takes its place where the script calls `paceline.wrap`: until then the run knows nothing of what
 is trained. Servers run the script up to there, and so hold the same optimizers.
@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator, Mapping
-from functools import partial
 from time import perf_counter_ns
 from typing import Any, Final, final
 
@@ -16,34 +15,28 @@ import torch
 
 from paceline.clusters.base import Berth
 from paceline.comm import words
-from paceline.comm.base import Finished
 from paceline.compute.base import Compute
 from paceline.engine.row_writer import RowWriter
-from paceline.engine.scripted.drawing import Stream
-from paceline.engine.scripted.exchanges import Alone, Averaged, Exchange, Served
+from paceline.engine.scripted.drawing import SharedDraws
+from paceline.engine.scripted.exchanges import Exchange
 from paceline.engine.scripted.loaders import Dealer, dealt
 from paceline.engine.scripted.objects import Objects
 from paceline.engine.scripted.own_session import OwnSession
 from paceline.engine.scripted.recording import ScriptRecords
 from paceline.engine.scripted.running import run_script
+from paceline.engine.scripted.seating import exchange_of, place_of, take_first_values
 from paceline.engine.scripted.session import ScriptSession
-from paceline.engine.scripted.sync import take_first, values_of
 from paceline.engine.scripted.unwrapped import UnwrappedRun, refusing_groups
-from paceline.engine.seating import next_rosters
 from paceline.errors import LoopError, ScriptFailed
 from paceline.measure.clock import Clock
 from paceline.measure.process_usage import peak_bytes
 from paceline.measure.recorder import Recorder
 from paceline.measure.thread_usage import ThreadUsage
-from paceline.outcome.accounts import ServerAccount, WorkerAccount, account_of
+from paceline.outcome.accounts import WorkerAccount, account_of
 from paceline.outcome.results import OPTIMIZER_STATES
-from paceline.scripting.current import ScriptOver, ScriptRun
+from paceline.scripting.current import ScriptRun
 from paceline.spec import RunSpec
 from paceline.strategies.base import Place
-from paceline.strategies.parameter_server import cuts
-from paceline.training.carried import trained_by
-from paceline.training.finite import Refusals
-from paceline.training.sliced import check_elementwise
 
 # How long a worker that lost another waits for the driver to name it.
 _PATIENCE_S: Final = 4.0
@@ -72,103 +65,6 @@ def _watch(berth: Berth, spec: RunSpec, worker: ScriptWorker) -> None:
         own.end()
     finally:
         own.close()
-
-
-def serve(berth: Berth, spec: RunSpec) -> None:
-    """Be a server of a script's parameters."""
-    with refusing_groups(spec.strategy.name):
-        run_script(spec, ScriptServer(berth, spec))
-
-
-def _exchange_of(spec: RunSpec, objects: Objects) -> Exchange:
-    way = spec.strategy.scripts
-    if way == "alone":
-        return Alone()
-    trained = trained_by(objects.modules, objects.optimizers, all_of_modules=way == "averaged")
-    if way == "averaged":
-        return Averaged(
-            trained, through_autograd=spec.strategy.needs_autograd, backward=torch.autograd.backward
-        )
-    check_elementwise(objects.optimizers, spec.strategy.name)
-    strategy: Any = spec.strategy
-    per_chunk = strategy.chunk_bytes // trained.dtype.itemsize
-    return Served(trained, partial(_cuts, strategy.num_servers, per_chunk))
-
-
-def _cuts(num_servers: int, per_chunk: int, num_values: int) -> list[tuple[int, int]]:
-    """Say where servers and their chunks will cut a vector."""
-    dealt_out = cuts.dealt(num_values, num_servers, per_chunk)
-    return sorted((chunk.start, chunk.stop) for chunks in dealt_out for chunk in chunks)
-
-
-def _place(berth: Berth, spec: RunSpec, objects: Objects, exchange: Exchange) -> Place:
-    return Place(
-        name=berth.seat.name,
-        roster=berth.line.roster(),
-        replica=exchange.replica,
-        optimizer=exchange.optimizer,
-        learns=spec.strategy.scripts == "served",
-        refusals=Refusals(spec.most_refused),
-        # Servers count pushes, and one of several optimizers' is not a step.
-        most_steps=spec.steps if len(objects.optimizers) == 1 else None,
-        own_node=berth.host,
-        open_channel=berth.open_channel,
-        address=berth.ticket.address,
-        survives=spec.goes_on,
-        say_lost=lambda lost: berth.line.send(words.Lost(lost.seat, lost.reason)),
-        newest_roster=lambda: berth.line.newest_roster,
-        next_roster=next_rosters(berth.line, spec),
-    )
-
-
-def _take_first(place: Place, objects: Objects, stream: torch.Tensor) -> None:
-    """Continue with worker 0's parameters and buffers, and with its samplers' random numbers."""
-    if place.num_workers + place.num_servers > 1:
-        values = values_of(objects.modules, [stream])
-        take_first(place.channel, place.roster, place.name, values)
-
-
-@final
-class ScriptServer(ScriptRun):
-    """A server: the script's part is to make models and optimizers."""
-
-    is_main = False
-
-    def __init__(self, berth: Berth, spec: RunSpec) -> None:
-        self._berth = berth
-        self._spec = spec
-        self.rank = berth.seat.index
-        self.num_workers = spec.num_workers
-
-    def wrap(self, objects: tuple[Any, ...]) -> tuple[Any, ...]:
-        berth, spec = self._berth, self._spec
-        found = Objects.sorted(objects)
-        exchange = _exchange_of(spec, found)
-        place = _place(berth, spec, found, exchange)
-        _take_first(place, found, torch.get_rng_state())
-        assert isinstance(exchange, Served)
-        exchange.copy_in(exchange.replica.parameters)
-        berth.line.send(words.Joined())
-        usage = ThreadUsage(is_alone=True)
-        counted: Mapping[str, Any] = {}
-        try:
-            counted = spec.strategy.serve(place)
-        except Finished:
-            pass
-        finally:
-            place.close()
-        told = {**usage.table(), **counted, **place.counted()}
-        berth.line.send(words.Served(account_of(ServerAccount, told)))
-        raise ScriptOver
-
-    def log(self, metrics: Mapping[str, Any]) -> None:
-        del metrics
-
-    def evaluating(self) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext()
-
-    def no_sync(self) -> contextlib.AbstractContextManager[None]:
-        return contextlib.nullcontext()
 
 
 @final
@@ -204,16 +100,16 @@ class ScriptWorker(ScriptRun):
         if self._session is not None:
             raise LoopError("paceline.wrap was called twice: give it everything at once")
         self._objects = found = Objects.sorted(objects)
-        self._exchange = _exchange_of(self._spec, found)
-        self._place = place = _place(self._berth, self._spec, found, self._exchange)
+        self._exchange = exchange_of(self._spec, found)
+        self._place = place = place_of(self._berth, self._spec, found, self._exchange)
         stream = torch.get_rng_state()
-        _take_first(place, found, stream)
+        take_first_values(place, found, stream)
         self._exchange.join(place, self._spec.strategy.join)
         self._records = ScriptRecords(self._spec, self._row_writer())
         self._session = session = ScriptSession(
             self._spec, found, self._exchange, self._records, say=self.say
         )
-        dealer = Dealer(self.rank, self.num_workers, Stream(stream))
+        dealer = Dealer(self.rank, self.num_workers, SharedDraws(stream))
         given = found.with_loaders(lambda each: dealt(each, dealer, session))
         if self.rank:  # workers start alike, but what they draw while training must differ
             torch.manual_seed(torch.initial_seed() + self.rank)

@@ -8,7 +8,7 @@ from typing import Annotated, Final, Literal, final
 
 from annotated_types import Ge
 
-from paceline.arithmetic.exchange import AllReduce
+from paceline.arithmetic.exchange import AllReducePattern
 from paceline.comm.allreduce.hops import hops_of, largest_power
 from paceline.comm.roster import by_node
 from paceline.description import Bytes
@@ -89,9 +89,9 @@ class Ring(Averaging):
         leaders = [group[0] for group in by_node(nodes).values()]
         return _halved(leaders) if self.algorithm == "halving" else around(leaders)
 
-    def pattern(self, num_workers: int) -> AllReduce:
+    def pattern(self, num_workers: int) -> AllReducePattern:
         del num_workers
-        return AllReduce(bucket_bytes=self.bucket_bytes, algorithm=self.algorithm)
+        return AllReducePattern(bucket_bytes=self.bucket_bytes, algorithm=self.algorithm)
 
     def join(self, place: Place) -> Member:
         from paceline.strategies.all_reduce.ring import RingMember
@@ -138,9 +138,9 @@ class Ddp(Averaging):
     def flows(self, nodes: Mapping[str, str]) -> Sequence[Flow]:
         return around([*nodes])
 
-    def pattern(self, num_workers: int) -> AllReduce:
+    def pattern(self, num_workers: int) -> AllReducePattern:
         del num_workers
-        return AllReduce(
+        return AllReducePattern(
             bucket_bytes=self.bucket_bytes,
             first_bucket_bytes=min(self.bucket_bytes, _TORCH_FIRST_BUCKET_BYTES),
             shares_memory=False,

@@ -25,7 +25,8 @@ class ParameterServer(Strategy, ABC):
     """Over how many servers the parameters are split, in equal parts; `auto`: a server beside every
     worker."""
     chunk_bytes: Bytes = 1 << 20
-    """A push travels and is applied in pieces of this size."""
+    """A push travels and is applied in pieces of at most this size: of a small model smaller ones,
+    eight of each server's part, but none under 256 KiB unless this is."""
     placement: Literal["beside", "separate"] = "beside"
     """Where a cluster has several nodes: whether a server sits beside a worker, or by itself."""
     overlap: bool = True

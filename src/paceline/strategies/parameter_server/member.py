@@ -7,6 +7,7 @@ from collections.abc import Collection, Mapping
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
+from paceline.arithmetic.exchange import chunk_bytes_of
 from paceline.strategies.base import Member, Place
 from paceline.strategies.parameter_server.ascending import Ascending
 from paceline.strategies.parameter_server.checking import ChunkCheck
@@ -69,6 +70,7 @@ class PsMember(Member):
         self._sorted: Ascending | None = None
         self._ahead: Ascending | None = None
         values = place.replica.parameters
+        chunk_bytes = chunk_bytes_of(values.nbytes, place.num_servers, chunk_bytes)
         cut = dealt(len(values), place.num_servers, chunk_bytes // values.element_size())
         self._link = _link(place, cut, rules)  # which may move the replica
         self._link.leaves = not self.starts

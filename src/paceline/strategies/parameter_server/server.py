@@ -6,6 +6,7 @@ import contextlib
 import math
 from typing import Any, final
 
+from paceline.arithmetic.exchange import chunk_bytes_of
 from paceline.comm.base import Finished
 from paceline.errors import PeerLost
 from paceline.strategies.base import Place
@@ -40,6 +41,7 @@ class Server(Adopting, Returning):
         self, place: Place, chunk_bytes: int, rules: Rules, *, snapshot_s: float = 0.0
     ) -> None:
         whole = place.replica.parameters
+        chunk_bytes = chunk_bytes_of(whole.nbytes, place.num_servers, chunk_bytes)
         cut = dealt(len(whole), place.num_servers, chunk_bytes // whole.element_size())
         chunks = cut[place.rank]
         self._link: ServerLink = (

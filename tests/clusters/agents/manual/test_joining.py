@@ -15,7 +15,7 @@ from paceline.comm.dialing import TurnedAway, Unanswered, dial
 from paceline.comm.keeper_words import TO_AGENTS, Arrived
 from paceline.comm.line import LineClosed
 from paceline.comm.switchboard import Switchboard
-from paceline.comm.words import NOTHING
+from paceline.comm.vocabularies import NOTHING
 from paceline.errors import RunError
 
 SECRET = "0123456789abcdef" * 4

@@ -13,7 +13,7 @@ from paceline.comm.certificates import derived_identity
 from paceline.comm.dialing import NotTrusted, TurnedAway, dial
 from paceline.comm.keeper_words import FROM_AGENTS, TO_AGENTS
 from paceline.comm.switchboard import Switchboard
-from paceline.comm.words import NOTHING
+from paceline.comm.vocabularies import NOTHING
 
 SECRET = "0123456789abcdef" * 4
 HERE = "127.0.0.1"

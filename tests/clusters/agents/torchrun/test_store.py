@@ -8,11 +8,11 @@ import time
 import pytest
 
 from paceline.clusters.agents.torchrun import store, store_process
-from paceline.clusters.agents.torchrun.place import Place
+from paceline.clusters.agents.torchrun.place import RankPlace
 from paceline.clusters.agents.torchrun.store import Store
 from paceline.errors import RunError
 
-PLACE = Place(rank=1, num_nodes=2, store_host="10.0.0.1", store_port=29500, run_id="x")
+PLACE = RankPlace(rank=1, num_nodes=2, store_host="10.0.0.1", store_port=29500, run_id="x")
 PATIENCE_S = 30
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from paceline.clusters.agents.seal import Seal, SecretDiffers
 from paceline.clusters.agents.torchrun.words import (
-    Word,
+    StoreWord,
     new_hello,
     opened_hello,
     opened_word,
@@ -52,7 +52,7 @@ def test_what_is_no_hello_is_refused(data):
 
 
 def test_a_word_is_read_under_its_own_key_only():
-    word = Word(kind="end", host="a", code=130, reason="stopped by the user")
+    word = StoreWord(kind="end", host="a", code=130, reason="stopped by the user")
     first, second = word_key(1, "ab", 0), word_key(1, "ab", 1)
     data = sealed_word(word, SEAL, 1, first)
     assert opened_word(data, SEAL, 1, first) == word

@@ -28,7 +28,7 @@ from paceline.clusters.base import Cluster, Crew, Job
 from paceline.comm.invitation import Invitation
 from paceline.comm.roster import Seat
 from paceline.comm.switchboard import Switchboard
-from paceline.comm.words import NOTHING
+from paceline.comm.vocabularies import NOTHING
 from paceline.description import Positive
 from paceline.errors import NodeMissing, Problem, RunError
 

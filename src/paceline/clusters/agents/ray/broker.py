@@ -28,7 +28,7 @@ _TICK_S: Final = 0.2
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Placed:
+class PlacedNode:
     """A node that Ray has found, and the actor that is there."""
 
     index: int
@@ -83,10 +83,10 @@ class Broker:
             }
         )
 
-    def placed(self, tell: Callable[[str], None]) -> list[Placed]:
+    def placed(self, tell: Callable[[str], None]) -> list[PlacedNode]:
         """Wait until Ray has found all nodes; raises `RunError` with what is free and was asked."""
         answer = self._answer("placed", tell)
-        return [schema.read(Placed, each, "placed", strict=True) for each in answer]
+        return [schema.read(PlacedNode, each, "placed", strict=True) for each in answer]
 
     def offers(self) -> list[dict[str, Any]]:
         """Wait for what each node has; raises `RunError`."""

@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, final
 
 from paceline.clusters.agents.fleet import Launch, Launcher
 from paceline.clusters.agents.fleets import start_crew
-from paceline.clusters.agents.ray.broker import Broker, Placed
+from paceline.clusters.agents.ray.broker import Broker, PlacedNode
 from paceline.clusters.agents.ray.sealing import sealed_for
 from paceline.clusters.agents.ssh import address_towards
 from paceline.clusters.agents.versions import differences
@@ -143,7 +143,7 @@ class _RayLauncher(Launcher):
 
     def __init__(self, cluster: Ray) -> None:
         self._cluster = cluster
-        self._placed: dict[str, tuple[Broker, Placed]] = {}
+        self._placed: dict[str, tuple[Broker, PlacedNode]] = {}
 
     def prepare(self, nodes: Sequence[str], tell: Callable[[str], None]) -> Callable[[], None]:
         """Place nodes, none of them where this process has one already."""

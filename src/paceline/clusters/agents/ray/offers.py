@@ -72,7 +72,7 @@ def free() -> str:
 
 
 @final
-class Host:
+class OfferedNode:
     """A node as Ray knows it, and whether it answers: Ray itself takes a minute to notice."""
 
     def __init__(self, node: Mapping[str, Any]) -> None:
@@ -94,19 +94,19 @@ class Host:
         return self._num_missed >= _MOST_MISSED
 
 
-def chosen(group: Any, number: int) -> list[Host]:
+def chosen(group: Any, number: int) -> list[OfferedNode]:
     """Give the nodes that Ray has chosen for a placement group's bundles, in order."""
     import ray
     from ray.util.placement_group import placement_group_table
 
     ids = placement_group_table(group)["bundles_to_node_id"]
-    nodes = {each["NodeID"]: Host(each) for each in ray.nodes()}
+    nodes = {each["NodeID"]: OfferedNode(each) for each in ray.nodes()}
     return [nodes[ids[index]] for index in range(number)]
 
 
-def alive() -> list[Host]:
+def alive() -> list[OfferedNode]:
     """Give all nodes that Ray takes to be there."""
-    return [Host(each) for each in _alive()]
+    return [OfferedNode(each) for each in _alive()]
 
 
 def _with_free() -> list[dict[str, Any]]:

@@ -16,7 +16,7 @@ from paceline.clusters.agents.torchrun.commands import commands_for
 from paceline.clusters.agents.torchrun.driving import Assembly, TorchrunLauncher
 from paceline.clusters.agents.torchrun.place import (
     COMMAND,
-    Place,
+    RankPlace,
     forget_place,
     node_of,
     num_nodes,
@@ -106,7 +106,7 @@ class Torchrun(Cluster):
                 yield True
 
     @contextlib.contextmanager
-    def _driving(self, place: Place, seal: Seal) -> Iterator[None]:
+    def _driving(self, place: RankPlace, seal: Seal) -> Iterator[None]:
         """Drive all runs of a command, and tell the other nodes how they ended."""
         global _assembly  # noqa: PLW0603 - torchrun brings nodes together once in a process
         place.announce("this host drives the run, and keeps it")

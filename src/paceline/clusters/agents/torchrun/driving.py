@@ -13,9 +13,9 @@ from paceline.clusters.agents.fleet import Launch, Launcher
 from paceline.clusters.agents.seal import Seal, SecretDiffers
 from paceline.clusters.agents.ssh import address_towards
 from paceline.clusters.agents.torchrun import words
-from paceline.clusters.agents.torchrun.place import Place, node_of
+from paceline.clusters.agents.torchrun.place import RankPlace, node_of
 from paceline.clusters.agents.torchrun.store import Store
-from paceline.clusters.agents.torchrun.words import PULSE, Hello, Word
+from paceline.clusters.agents.torchrun.words import PULSE, Hello, StoreWord
 from paceline.comm.invitation import Invitation
 from paceline.errors import NodeMissing, RunError
 from paceline.system.interpreter import own_command
@@ -29,7 +29,7 @@ _TICK_S: Final = 0.05
 class Assembly:
     """All nodes that torchrun has brought together, as the driver's process sees them."""
 
-    def __init__(self, place: Place, seal: Seal, patience_s: float) -> None:
+    def __init__(self, place: RankPlace, seal: Seal, patience_s: float) -> None:
         """Start to reach them; does not wait."""
         self.place = place
         self._seal = seal
@@ -61,7 +61,7 @@ class Assembly:
         """Answer a hello. One that cannot be opened is answered too: its node then knows why."""
         try:
             self._hellos[rank] = words.unproven_hello(data)
-            self.say(rank, Word(kind="welcome", host=socket.gethostname()))
+            self.say(rank, StoreWord(kind="welcome", host=socket.gethostname()))
             self._hellos[rank] = words.opened_hello(data, self._seal, rank)
         except SecretDiffers:
             reason = "its run secret is not the driver's: the same must be given on every machine"
@@ -74,7 +74,7 @@ class Assembly:
         hello = self._hellos.get(rank)
         return f"{node_of(rank)} ({hello.host if hello else f'rank {rank}'})"
 
-    def say(self, rank: int, word: Word) -> None:
+    def say(self, rank: int, word: StoreWord) -> None:
         """Leave a word for a node; it reads them in order."""
         index = self._num_said.get(rank, 0)
         key = words.word_key(rank, self._hellos[rank].number, index)
@@ -98,7 +98,7 @@ class Assembly:
         with self._store, contextlib.suppress(RunError):
             for rank in self._hellos:
                 self.say(
-                    rank, Word(kind="end", host=socket.gethostname(), code=code, reason=reason)
+                    rank, StoreWord(kind="end", host=socket.gethostname(), code=code, reason=reason)
                 )
             waited_for = {words.hello_key(rank) for rank in self._hellos}
             for _ in time_left(_LEAVING_S):
@@ -120,7 +120,7 @@ class TorchrunLauncher(Launcher):
         rank = _rank_of(node)
         if rank == self._assembly.place.rank:
             return _OwnAgent(invitation)
-        self._assembly.say(rank, Word(kind="serve", invitation=invitation.written()))
+        self._assembly.say(rank, StoreWord(kind="serve", invitation=invitation.written()))
         return _OtherAgent(self._assembly, rank)
 
     def own_address(self, node: str) -> str:

@@ -21,7 +21,7 @@ COMMAND: Final = (
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class RankPlace:
     """What torchrun says in the environment of a process that it starts."""
 
     rank: int
@@ -53,7 +53,7 @@ def num_nodes(environ: Mapping[str, str]) -> int:
     return int(told) if told.isdecimal() and int(told) > 0 else 1
 
 
-def place_of(environ: Mapping[str, str]) -> Place:
+def place_of(environ: Mapping[str, str]) -> RankPlace:
     """Read the environment; raises `SpecError` that says how torchrun is to be started."""
     missing = [each for each in _NEEDED if not environ.get(each)]
     if missing:
@@ -63,7 +63,7 @@ def place_of(environ: Mapping[str, str]) -> Place:
     if problems:
         raise SpecError(problems)
     rank = int(environ["RANK"])
-    return Place(
+    return RankPlace(
         rank=rank,
         num_nodes=int(environ["WORLD_SIZE"]),
         store_host=environ["MASTER_ADDR"],

@@ -10,9 +10,9 @@ from typing import Final, final
 from paceline.clusters.agents.seal import Seal, SecretDiffers
 from paceline.clusters.agents.ssh import address_towards
 from paceline.clusters.agents.torchrun import words
-from paceline.clusters.agents.torchrun.place import Place
+from paceline.clusters.agents.torchrun.place import RankPlace
 from paceline.clusters.agents.torchrun.store import Store
-from paceline.clusters.agents.torchrun.words import PULSE, Word
+from paceline.clusters.agents.torchrun.words import PULSE, StoreWord
 from paceline.comm.invitation import Invitation
 from paceline.errors import RunError
 from paceline.system.interpreter import own_command
@@ -20,7 +20,7 @@ from paceline.system.interpreter import own_command
 _MOST_TOLD: Final = 4096
 
 
-def serve_driver(place: Place, seal: Seal, patience_s: float) -> None:
+def serve_driver(place: RankPlace, seal: Seal, patience_s: float) -> None:
     """Serve all runs that the driver has; raises `RunError`, with its exit code, if they failed."""
     with Store(place, patience_s) as store:
         node = _Node(place, seal, store)
@@ -32,7 +32,7 @@ def serve_driver(place: Place, seal: Seal, patience_s: float) -> None:
 
 @final
 class _Node:
-    def __init__(self, place: Place, seal: Seal, store: Store) -> None:
+    def __init__(self, place: RankPlace, seal: Seal, store: Store) -> None:
         self._place, self._seal, self._store = place, seal, store
         self._hello = words.new_hello(address_towards(place.store_host))
         self._num_heard = 0
@@ -60,7 +60,7 @@ class _Node:
         with contextlib.suppress(RunError):
             self._store.drop(words.hello_key(self._place.rank))
 
-    def _heard(self, patience_s: float | None) -> Word:
+    def _heard(self, patience_s: float | None) -> StoreWord:
         """Wait for the driver's next word: the first one for so long, others while it is there."""
         rank = self._place.rank
         key = words.word_key(rank, self._hello.number, self._num_heard)
@@ -84,7 +84,7 @@ class _Node:
             self._agent = _Agent()
             return
         key = words.failure_key(self._place.rank, self._hello.number)
-        said = Word(kind="end", host=self._hello.host, code=1, reason=why)
+        said = StoreWord(kind="end", host=self._hello.host, code=1, reason=why)
         self._store.put(key, words.sealed_word(said, self._seal, self._place.rank, key))
         self._store.put(words.FAILED, b"1")
         raise RunError(why)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self, final
 
-from paceline.clusters.agents.torchrun.place import Place
+from paceline.clusters.agents.torchrun.place import RankPlace
 from paceline.errors import RunError
 from paceline.system.interpreter import own_command
 
@@ -31,7 +31,7 @@ _LEAVING_S: Final = 5.0
 class Store:
     """Keys and values that all nodes see, and anybody else. Owned by one thread."""
 
-    def __init__(self, place: Place, patience_s: float) -> None:
+    def __init__(self, place: RankPlace, patience_s: float) -> None:
         """Start to connect; does not wait."""
         self._label = f"torchrun's store at {place.store_host} port {place.store_port}"
         asked = json.dumps({**dataclasses.asdict(place), "timeout_s": patience_s})

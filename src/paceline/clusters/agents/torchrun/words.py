@@ -34,7 +34,7 @@ class Hello:
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Word:
+class StoreWord:
     """From the driver to a node, or back when it cannot go on."""
 
     kind: Literal["welcome", "serve", "end"]
@@ -89,12 +89,12 @@ def unproven_hello(data: bytes) -> Hello:
     return dataclasses.replace(hello, host=hello.host[:_MOST_SHOWN])
 
 
-def sealed_word(word: Word, seal: Seal, rank: int, key: str) -> bytes:
+def sealed_word(word: StoreWord, seal: Seal, rank: int, key: str) -> bytes:
     data = json.dumps(dataclasses.asdict(word)).encode()
     return seal.close(data, rank=rank, key=key)
 
 
-def opened_word(data: bytes, seal: Seal, rank: int, key: str) -> Word:
+def opened_word(data: bytes, seal: Seal, rank: int, key: str) -> StoreWord:
     """Read a word; raises `SecretDiffers`, or `ValueError` that names the field."""
     table = json.loads(seal.open(data, rank=rank, key=key))
-    return schema.read(Word, table, "word", strict=True)
+    return schema.read(StoreWord, table, "word", strict=True)
