@@ -20,7 +20,7 @@ ONLY ?=
 BEFORE ?= ../before
 BLOCKS ?= 20
 
-.PHONY: demo demo-options test test-thorough test-hostile test-machines check fuzz bench bench-demo bench-before bench-checkpoints bench-scripts bit-equal hashes bench-verdicts bench-plan bench-machines bench-overlap bench-peers bench-study-peers bench-hogs clean
+.PHONY: demo demo-options test test-thorough test-hostile test-machines check fuzz bench bench-demo bench-before bench-checkpoints bench-scripts bit-equal hashes bench-verdicts bench-plan bench-machines bench-overlap bench-peers bench-study-peers bench-fault-peers bench-hogs clean
 
 demo: .venv/.installed ## compare strategies on the embedded data: a table, a conclusion, a report
 	@if $(BIN)/python -c '$(CAN_EMULATE)' 2>/dev/null; then \
@@ -133,6 +133,9 @@ bench-overlap: .venv/.installed-dev ## parameter servers overlapped and spread, 
 bench-peers: .venv/.installed .venv-peers/.installed ## the same training by other libraries; ONLY=name,... REPEAT=n
 	$(BIN)/paceline data get mnist
 	$(BIN)/python benchmarks/against_peers.py --peers $(PEERS)/python --repetitions $(REPEAT) --only '$(ONLY)'
+
+bench-fault-peers: .venv/.installed-dev ## the same kill under torchrun and us: seconds until a new step; REPEAT=n
+	$(BIN)/python benchmarks/fault_peers.py --repetitions $(REPEAT)
 
 bench-hogs: .venv/.installed-dev ## undisturbed runs beside a busy program per core: is any worker given up?
 	$(BIN)/python benchmarks/hogs.py --runs 50

@@ -3,7 +3,9 @@
 How long that takes is in `benchmarks/losses.py`, and what it is made of in the tests of lines.
 """
 
+import json
 import signal
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +24,7 @@ from tests.machines.losses import (
 from tests.machines.runs import assert_nothing_is_left, is_training, over_ssh
 
 MOMENTS = 10
+RESTARTED = ("--strategy", "ring", "--on-failure", "restart", "--checkpoint-every", "1s")
 
 pytestmark = pytest.mark.thorough
 
@@ -93,4 +96,45 @@ def test_keepers_that_are_killed_leave_no_files_of_the_user(hosts):
     _, told = driver.communicate(timeout=PATIENCE_S)
     assert driver.returncode == 1, told
     assert "(b)" in told
+    assert_nothing_is_left(hosts)
+
+
+def workers_on(hosts: Hosts, name: str) -> list[int]:
+    """Give the processes of a host that are workers."""
+    root = Path(f"/proc/{hosts.pid(name)}/root/proc")
+    names = {pid: root.joinpath(str(pid), "comm") for pid in hosts.processes(name)}
+    return [pid for pid, comm in names.items() if comm.read_text().startswith("pace-worker")]
+
+
+def has_checkpoint(hosts: Hosts) -> bool:
+    return any(hosts.folder.glob("runs/*/checkpoints/step-*/checkpoint.json"))
+
+
+def test_a_worker_that_is_killed_has_all_started_again_from_a_checkpoint(hosts):
+    driver = hosts.start("a", over_ssh(*RESTARTED, "--seconds", 15))
+    wait_until(lambda: has_checkpoint(hosts))
+    (pid,) = workers_on(hosts, "b")
+    hosts.kill_process("b", pid)
+    _, told = driver.communicate(timeout=PATIENCE_S)
+    assert driver.returncode == 0, told
+    first, last = all_runs(hosts.folder / "runs")
+    result = json.loads((last.path / "result.json").read_text())
+    assert result["status"] == "finished"
+    assert result["attempts"] == [first.path.name]
+    (lost,) = result["disturbances"]
+    assert lost["who"] == "worker1"
+    assert 0 < lost["from_step"] <= lost["lost_step"] < result["global_steps"]
+    assert_nothing_is_left(hosts)
+
+
+def test_a_host_that_is_lost_and_does_not_come_back_ends_the_run(hosts):
+    driver = hosts.start("a", over_ssh(*RESTARTED, "--seconds", 300, "cluster.join_s=10"))
+    wait_until(lambda: has_checkpoint(hosts))
+    hosts.kill("b")
+    _, told = driver.communicate(timeout=PATIENCE_S)
+    assert driver.returncode == 1, told
+    assert "(b)" in told
+    runs = [*all_runs(hosts.folder / "runs")]
+    assert len(runs) == 2
+    assert all(run.is_sealed for run in runs)
     assert_nothing_is_left(hosts)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 from paceline.exhibits.values import Column, Table
@@ -14,23 +15,40 @@ from paceline.studies.measures import median, of
 
 NOTHING: Final = "nothing"
 KILLED: Final = "a worker killed"
+TWO_KILLED: Final = "two workers killed"
+RESTARTED: Final = "killed and restarted"
+SERVER: Final = "a server killed"
 LATE: Final = "a late worker"
 FAULTS: Final = (
     NOTHING,
     KILLED,
-    "two workers killed",
-    "killed and restarted",
-    "a server killed",
+    TWO_KILLED,
+    RESTARTED,
+    SERVER,
     "a link cut for 5 s",
     "a worker slowed 4 times",
     LATE,
 )
-_IMPOSSIBLE: Final = (("ddp", "killed and restarted"), ("ddp", LATE))
 STRATEGIES: Final = ("ps-async", "ps-ssp", "ps-sync", "ring", "ddp", "single")
 FINISHED: Final = "finished"
 STARTED_AGAIN: Final = "started again from a checkpoint, finished"
 # By how much the accuracy of a disturbed run may be below that of an undisturbed one.
 _ONE_POINT: Final = 0.01
+# Below this an undisturbed run has not learned ten classes, and no fault can cost it anything.
+_LEARNED: Final = 0.5
+_DOES_NOT_APPLY: Final = {
+    **{(each, RESTARTED): f"as {KILLED}: all are started again" for each in ("ddp", "single")},
+    **{(each, LATE): "not possible: no worker can join" for each in ("ddp", "single")},
+    **{(each, SERVER): "does not apply: it has no server" for each in ("ring", "ddp", "single")},
+    ("single", TWO_KILLED): "does not apply: it has one worker",
+}
+_REMEDIES: Final = (
+    "What overcomes the nodes that are gone: servers drop a worker that is gone and take in one "
+    "that comes; workers of a ring agree on the last complete step and form it again, and a "
+    "newcomer takes parameters over from one that lives. A server that is gone is started again "
+    "from its newest snapshot while workers wait, and the updates since are lost. What needs every "
+    "process (ddp, single) is started again from its newest checkpoint, and repeats steps."
+)
 
 
 def survived(evidence: Evidence) -> Table:
@@ -56,6 +74,7 @@ def survived(evidence: Evidence) -> Table:
                 Column(name="updated", label="until the next update", **seconds),
                 Column(name="back", label="until a newcomer took part", **seconds),
                 Column(name="repeated", label="steps repeated", form=",.0f"),
+                Column(name="undone", label="updates lost by a server", form=",.0f"),
                 Column(name="goodput", label="goodput", unit="%", form=".0f", scale=100.0),
                 Column(name="accuracy", label="test accuracy", **percent),
             ]
@@ -70,14 +89,14 @@ def survived(evidence: Evidence) -> Table:
 
 def _row(evidence: Evidence, strategy: str, fault: str) -> dict[str, Any] | None:
     """One row; None where this was not planned."""
-    runs = evidence.find(fault, strategy=strategy)
     base = {"strategy": strategy, "fault": fault}
+    if why_not := _DOES_NOT_APPLY.get((strategy, fault)):
+        return {**base, "outcome": why_not, "n": 0}
+    runs = evidence.find(fault, strategy=strategy)
     if not runs:
         why = str(evidence.lacking(fault, strategy=strategy))
         planned = strategy in evidence.planned(fault, "strategy")
         outcome = f"did not finish: {why.partition(': ')[2] or why}"
-        if (strategy, fault) in _IMPOSSIBLE:
-            return {**base, "outcome": "not possible: it takes no worker in", "n": 0}
         return {**base, "outcome": outcome, "n": 0} if planned else None
     accuracy = of(runs, lambda run: run.result.test_accuracy)
     undisturbed = of(evidence.find(NOTHING, strategy=strategy), lambda r: r.result.test_accuracy)
@@ -86,10 +105,11 @@ def _row(evidence: Evidence, strategy: str, fault: str) -> dict[str, Any] | None
         **base,
         "outcome": STARTED_AGAIN if _are_attempts(runs) else FINISHED,
         **medians.of_seeds(
-            known=_times(runs, "detection_s"),
-            updated=_times(runs, "update_s"),
-            back=_times(runs, "strength_s"),
+            known=_longest(runs, partial(_since_fault, moment="known_s")),
+            updated=_longest(runs, partial(_since_fault, moment="updated_s")),
+            back=_longest(runs, lambda run: [each.strength_s for each in run.result.disturbances]),
             repeated=[_repeated(run) for run in runs] if _are_attempts(runs) else [],
+            undone=of(runs, _undone),
             goodput=of(runs, lambda run: run.result.goodput),
             accuracy=accuracy,
         ),
@@ -107,11 +127,33 @@ def _repeated(run: StoredRun) -> float:
     return sum(each.repeated_steps for each in run.result.disturbances)
 
 
-def _times(runs: Sequence[StoredRun], which: str) -> list[float]:
+def _undone(run: StoredRun) -> int | None:
+    """How many updates a server lost; None where none went back to its snapshot."""
+    known = [e.updates_lost for e in run.result.disturbances if e.updates_lost is not None]
+    return sum(known) if known else None
+
+
+def _longest(
+    runs: Sequence[StoredRun], seconds_of: Callable[[StoredRun], list[float | None]]
+) -> list[float]:
     """The longest of each run, of several faults at once."""
-    told = [[getattr(each, which) for each in run.result.disturbances] for run in runs]
-    known = [[seconds for seconds in each if seconds is not None] for each in told]
+    known = [[seconds for seconds in seconds_of(run) if seconds is not None] for run in runs]
     return [max(each) for each in known if each]
+
+
+def _since_fault(run: StoredRun, moment: str) -> list[float | None]:
+    """From each fault to a moment of what it disturbed.
+
+    A seat that is lost behind a cut link has an entry of its own, which no fault names: its time
+    begins with the fault that struck before it.
+    """
+    seconds: list[float | None] = []
+    struck_s: float | None = None
+    for each in sorted(run.result.disturbances, key=lambda noted: noted.struck_s):
+        struck_s = each.struck_s if each.fault is not None or struck_s is None else struck_s
+        reached_s = getattr(each, moment)
+        seconds.append(None if reached_s is None else reached_s - struck_s)
+    return seconds
 
 
 def r7(evidence: Evidence) -> Judged:
@@ -123,8 +165,9 @@ def r7(evidence: Evidence) -> Judged:
     servers = [each for each in asked if each.startswith("ps-")]
     if not asked or not all(evidence.is_settled(KILLED, strategy=each) for each in servers):
         raise evidence.lacking(KILLED)
+    undisturbed = _undisturbed(evidence)
     lost = [
-        f"{each} {-100 * (row['lost'] or 0):+.2f} points of accuracy"
+        f"{each} {-100 * row['lost']:+.2f} points of accuracy from {100 * undisturbed[each]:.1f} %"
         for each in carried_on
         if (row := _row(evidence, each, KILLED)) is not None and row.get("lost") is not None
     ]
@@ -162,19 +205,47 @@ def _rates(run: StoredRun) -> tuple[float, float] | None:
 def outcome(evidence: Evidence) -> str:
     """Answer Shi's two questions from what was measured."""
     rows = [_row(evidence, each, fault) for each in STRATEGIES for fault in FAULTS[1:]]
-    told = [row for row in rows if row is not None]
+    told = [row for row in rows if row is not None and not _does_not_apply(row)]
     finished = [row for row in told if row["outcome"] in (FINISHED, STARTED_AGAIN)]
-    within = [row for row in finished if (row.get("lost") or 0.0) <= _ONE_POINT]
     if not finished:
         raise evidence.lacking(KILLED)
+    undisturbed = _undisturbed(evidence)
+    learned = {each for each, accuracy in undisturbed.items() if accuracy >= _LEARNED}
+    within = [
+        row
+        for row in finished
+        if row["strategy"] in learned and row["lost"] is not None and row["lost"] <= _ONE_POINT
+    ]
     return (
         f"What becomes of the model: of {len(told)} combinations of strategy and fault "
         f"{len(finished)} finished, {len(within)} of them at most one point of accuracy below the "
-        "undisturbed run. What overcomes the nodes that are gone: servers drop who is gone and "
-        "take in who comes; workers of a ring agree on the last complete step and form it again, "
-        "and a newcomer takes parameters over from one that lives. What needs every process (ddp, "
-        "single) is started again from its newest checkpoint, and repeats the steps since."
+        f"undisturbed run ({_shown(undisturbed)}). {_unlearned(undisturbed)}"
+        "All train for the same time, so what a fault took of it is in the accuracy too. "
+        + _REMEDIES
     )
+
+
+def _does_not_apply(row: dict[str, Any]) -> bool:
+    return (row["strategy"], row["fault"]) in _DOES_NOT_APPLY
+
+
+def _undisturbed(evidence: Evidence) -> dict[str, float]:
+    """The accuracy of each strategy where nothing failed, as far as it is known."""
+    found = {each: evidence.find(NOTHING, strategy=each) for each in STRATEGIES}
+    known = {each: of(runs, lambda run: run.result.test_accuracy) for each, runs in found.items()}
+    return {each: median(accuracy) for each, accuracy in known.items() if accuracy}
+
+
+def _shown(accuracy: Mapping[str, float]) -> str:
+    return ", ".join(f"{each} {100 * value:.1f} %" for each, value in accuracy.items())
+
+
+def _unlearned(undisturbed: Mapping[str, float]) -> str:
+    """Say which strategies did not learn even undisturbed: no row of theirs is a success."""
+    names = [each for each, accuracy in undisturbed.items() if accuracy < _LEARNED]
+    if not names:
+        return ""
+    return f"Undisturbed, {', '.join(names)} did not learn: their runs count as none of these. "
 
 
 STUDY: Final = Study(

@@ -95,4 +95,4 @@ def test_what_a_host_prints_may_be_in_any_encoding(tmp_path, monkeypatch):
 def test_a_worker_that_its_machines_cannot_start_again_is_refused_before_the_run(cluster):
     told = refused(cluster=cluster, num_workers=2, on_failure="replace")
     assert f"on_failure = 'replace': {cluster['name']} cannot start a worker again" in told
-    assert "(choices: abort, go-on)" in told
+    assert "(choices: abort, go-on, restart)" in told
