@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, final
 
 from paceline.arithmetic.all_reduce import ring_step_s
 from paceline.arithmetic.closed_form import ps_sync_step_s
-from paceline.arithmetic.exchange import CHUNK_BYTES
+from paceline.arithmetic.exchange import CHUNK_BYTES, chunk_bytes_of
 from paceline.arithmetic.network import LinkRate
 from paceline.arithmetic.step import even_step
 from paceline.verdict.traffic import Layout, ps_load, ring_load
@@ -111,12 +111,11 @@ def _spread_gain(view: Measured, layout: Layout) -> float | None:
     is_fewer = layout.beside and 0 < layout.num_servers < layout.num_workers == layout.num_nodes
     if not is_fewer or not _in_step(result) or not view.links or result.touched_rows is not None:
         return None
-    chunk_bytes = result.chunk_bytes or CHUNK_BYTES
-    if (result.model_bytes or 0) <= chunk_bytes:
+    chunk_bytes, model_bytes = result.chunk_bytes or CHUNK_BYTES, result.model_bytes or 0
+    if model_bytes <= chunk_bytes_of(model_bytes, layout.num_workers, chunk_bytes):
         return None
-    assert result.model_bytes is not None
     slowest = LinkRate(bits_per_s=min(link.bits_per_s for link in view.links))
-    step = even_step(_per_step(view, "compute_s"), result.model_bytes)
+    step = even_step(_per_step(view, "compute_s"), model_bytes)
     count = layout.num_workers
     spread_s = ps_sync_step_s(
         step,
