@@ -11,7 +11,7 @@ from paceline.comm.words import Abort
 from paceline.errors import Aborted
 from paceline.strategies.base import Place
 from paceline.strategies.parameter_server.cuts import Chunk
-from paceline.strategies.parameter_server.link import DECIDED
+from paceline.strategies.parameter_server.link import DECIDED, WORD
 from paceline.strategies.parameter_server.memory_link import SharedWorkerLink
 from paceline.strategies.parameter_server.memory_server_link import SharedServerLink
 from paceline.training.optim import Sgd
@@ -66,3 +66,26 @@ def test_a_server_that_dies_in_the_middle_of_a_change_is_not_waited_for_for_ever
     with pytest.raises(Aborted, match="server0 failed: killed"):
         worker.exchange(flags=0)
     dying.join()
+
+
+@pytest.mark.timeout(30)
+def test_two_pushes_that_are_seen_in_one_look_both_arrive(places):
+    """A push may be void, and answered, before its word is seen; its worker then pushes again."""
+    chunks = [Chunk(0, 0, 0, 2), Chunk(0, 1, 2, 4)]
+    server = SharedServerLink(places["server0"], places["server0"].host, [chunks], exact=False)
+    server.place_parameters(torch.zeros(4))
+    worker = SharedWorkerLink(places["worker0"], places["worker0"].host, [chunks], exact=False)
+    arrivals = server.arrivals()
+    worker.send_early(chunks[1])
+    first = next(arrivals)
+    assert (first.push, first.chunk.index, bool(first.flags & WORD)) == (1, 1, False)
+    for _ in range(2):
+        worker._push(0)
+        worker.send_early(chunks[1])
+    seen = [next(arrivals) for _ in range(4)]
+    assert [(each.push, bool(each.flags & WORD)) for each in seen] == [
+        (1, True),
+        (2, True),
+        (2, False),
+        (3, False),  # sent early already
+    ]

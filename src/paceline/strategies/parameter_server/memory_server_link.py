@@ -110,10 +110,11 @@ class SharedServerLink(ServerLink):
         while True:
             woken_ns = monotonic_ns()
             for worker, words in self._words.items():
-                if words[PUSH] != self._seen[worker]:
+                # A push that is void before its word is seen may be followed by another: one ring.
+                while words[PUSH] != self._seen[worker]:
                     self._seen[worker] += 1
                     yield from self._push(worker, words[FLAGS])
-                elif self._is_cut:
+                if self._is_cut:
                     yield from self._news(worker, self._seen[worker] + 1)
             self.busy_ns += monotonic_ns() - woken_ns
             self._host.wait()
