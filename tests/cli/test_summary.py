@@ -1,7 +1,11 @@
 """What is printed of a result, whatever happened to the run."""
 
+import io
 from dataclasses import replace
 from pathlib import Path
+
+import pytest
+from rich.console import Console
 
 from paceline.cli.summary import print_how_to_go_on, print_result
 from paceline.outcome.disturbed import Disturbance
@@ -10,31 +14,40 @@ from paceline.store.runs import RunDir
 from tests.made_runs import made, stale
 
 
-def test_a_server_that_made_no_update_is_shown_with_a_dash(tmp_path, capsys):
+@pytest.fixture
+def printed(monkeypatch):
+    """What is printed, whatever other tests of this process did to its output."""
+    file = io.StringIO()
+    console = Console(file=file, highlight=False, width=10_000)
+    monkeypatch.setattr("paceline.cli.summary.wide_console", lambda: console)
+    return file
+
+
+def test_a_server_that_made_no_update_is_shown_with_a_dash(tmp_path, printed):
     (server,) = stale()["servers"]
     idle = replace(server, updates=0, queue_s=0.1)
     print_result(made(tmp_path, "ps-async", servers=(idle,), global_steps=0).result)
-    lines = capsys.readouterr().out.splitlines()
+    lines = printed.getvalue().splitlines()
     assert ["server0", "0", "0", "0", "5.0", "%", "-"] in [each.split() for each in lines]
 
 
-def test_what_being_started_again_cost_is_shown(tmp_path, capsys):
+def test_what_being_started_again_cost_is_shown(tmp_path, printed):
     noted = Disturbance(who="worker1", struck_s=2.0, updated_s=5.5, lost_step=9, from_step=4)
     print_result(made(tmp_path, attempts=("a", "b"), disturbances=(noted,)).result)
-    assert "started again  2x after a loss, which cost 3.5 s" in capsys.readouterr().out
+    assert "started again  2x after a loss, which cost 3.5 s" in printed.getvalue()
 
 
-def test_a_run_with_a_checkpoint_says_how_to_go_on(tmp_path, capsys):
+def test_a_run_with_a_checkpoint_says_how_to_go_on(tmp_path, printed):
     result = made(tmp_path, status="failed").result
     print_how_to_go_on(result)
-    assert capsys.readouterr().out == ""
+    assert printed.getvalue() == ""
     folder_of(RunDir(Path(result.run)), 120).mkdir(parents=True)
     print_how_to_go_on(result)
-    assert f"paceline resume {result.run}" in capsys.readouterr().out
+    assert f"paceline resume {result.run}" in printed.getvalue()
 
 
-def test_samples_that_nothing_counted_are_shown_with_a_dash(tmp_path, capsys):
+def test_samples_that_nothing_counted_are_shown_with_a_dash(tmp_path, printed):
     print_result(made(tmp_path, "own", samples=0, samples_per_s=0.0).result)
-    words = capsys.readouterr().out.split()
+    words = printed.getvalue().split()
     assert words[words.index("samples") - 1] == "-"
     assert words[words.index("samples/s") - 1] == "-"

@@ -13,6 +13,8 @@ from paceline.comm.vocabularies import (
     FROM_MONITORS,
     FROM_SERVERS,
     FROM_WORKERS,
+    Vocabulary,
+    kind_of,
     said_by,
 )
 from paceline.seats import Role
@@ -70,7 +72,7 @@ ORDERS = Orders(
         ),
     ],
 )
-def test_a_word_arrives_as_it_was_said(word: words.Word, known: words.Vocabulary):
+def test_a_word_arrives_as_it_was_said(word: words.Word, known: Vocabulary):
     assert decode(encode(word), known) == word
 
 
@@ -119,7 +121,7 @@ def test_no_word_is_said_both_by_the_driver_and_by_seats():
     ],
 )
 def test_a_seat_says_only_what_its_role_says(word: words.Word, role: Role):
-    with pytest.raises(BadWord, match=f"'{words.kind_of(type(word))}'"):
+    with pytest.raises(BadWord, match=f"'{kind_of(type(word))}'"):
         decode(encode(word), said_by(role))
 
 
