@@ -192,6 +192,7 @@ def commands_of_the_readme() -> list[str]:
 # What takes minutes as it stands: the last of two values of an option counts.
 SHORTER = {
     "compare": ["--seconds", "0.5", "--repeat", "1", "--to", "page"],
+    "run lenet-mnist --strategy ring --workers 3 --seconds": ["--seconds", "6"],
     "run lenet-mnist": ["--steps", "5", "--set", "workload.subset=tenth"],
     "run resnet50-cifar10": ["--workers", "2", "--steps", "2"],
 }
@@ -209,6 +210,7 @@ def toured(tmp_path_factory):
         pytest.skip(f"cannot create network namespaces here: {refused}")
     lines = [each for each in commands_of_the_readme() if not each.endswith(" --quick")]
     cwd = tmp_path_factory.mktemp("toured")
+    (cwd / "examples").symlink_to(ROOT / "examples")
     return cwd, dict(zip(lines, typed_in_turn(list(map(shortened, lines)), cwd), strict=True))
 
 
@@ -222,6 +224,11 @@ class TestReadmeTour:
         for line, told in toured[1].items():
             assert told.code == 0, f"{line}\n{told.text}"
             check_readable(told)
+
+    def test_a_killed_worker_is_named_and_comes_back(self, toured):
+        told = of(toured, "run lenet-mnist --strategy ring --workers 3 --seconds")
+        assert "restart:worker1@step=100+3s struck, known after" in told.words
+        assert "worker1 took part again" in told.words
 
     def test_compare_ends_in_a_table_a_conclusion_and_a_page(self, toured):
         told = of(toured, "compare")
@@ -242,7 +249,7 @@ class TestReadmeTour:
 
     def test_figures_of_machines_that_are_not_there_say_so(self, toured):
         assert "replayed compute (k80), dilated 2x" in of(toured, "run resnet50").words
-        assert "100 Mbit/s" in of(toured, "run lenet-mnist").text
+        assert "100 Mbit/s" in of(toured, "run lenet-mnist --strategy ps-sync").text
 
     def test_studies_are_listed(self, toured):
         assert "L1 to L19" in of(toured, "study ls").text

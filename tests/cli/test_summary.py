@@ -37,6 +37,26 @@ def test_what_being_started_again_cost_is_shown(tmp_path, printed):
     assert "started again  2x after a loss, which cost 3.5 s" in printed.getvalue()
 
 
+def kills(count):
+    return tuple(
+        Disturbance(who="worker1", fault=f"kill:worker1@{n}s", struck_s=n)
+        for n in range(1, count + 1)
+    )
+
+
+def test_a_fault_that_struck_is_told_with_what_it_cost(tmp_path, printed):
+    print_result(made(tmp_path, disturbances=kills(2), goodput=0.9, dropped_steps=4).result)
+    text = " ".join(printed.getvalue().split())
+    assert "at 1.0 s kill:worker1@1s struck at 2.0 s kill:worker1@2s struck" in text
+    assert "goodput 90 % of all workers' time, 4 steps dropped" in text
+
+
+def test_of_many_faults_their_number_is_told(tmp_path, printed):
+    print_result(made(tmp_path, disturbances=kills(200), goodput=0.5).result)
+    assert "200 times; paceline explain tells of each" in printed.getvalue()
+    assert "kill:worker1@7s" not in printed.getvalue()
+
+
 def test_a_run_with_a_checkpoint_says_how_to_go_on(tmp_path, printed):
     result = made(tmp_path, status="failed").result
     print_how_to_go_on(result)

@@ -53,19 +53,10 @@ def explain(
             _print(explanation, found.operators(), wide_console())
 
 
-def _cost(result: Result) -> str:
-    """What all disturbances together cost."""
-    parts = [f"goodput {100 * (result.goodput or 0.0):.0f} % of all workers' time"]
-    if result.dropped_steps:
-        parts.append(f"{result.dropped_steps:,} steps dropped")
-    if result.rows_lost is not None:
-        parts.append(f"about {result.rows_lost:,} rows not trained on")
-    return ", ".join(parts)
-
-
 def _print(explained: Explanation, operators: list[dict[str, Any]], console: Console) -> None:
     from rich.markup import escape
 
+    from paceline.cli.summary import cost_of_disturbances
     from paceline.display.consoles import short, with_origin
     from paceline.outcome.disturbed import sentence
 
@@ -80,7 +71,7 @@ def _print(explained: Explanation, operators: list[dict[str, Any]], console: Con
         for each in result.disturbances:
             console.print(escape(sentence(each)))
         if result.goodput is not None:
-            console.print(_cost(result))
+            console.print(cost_of_disturbances(result))
     if parts:
         console.print("\n[bold]A step of each worker[/]")
         console.print(_steps(result, parts))

@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from paceline.cli.tables import pairs, plain_table
 from paceline.display.consoles import rate, short, wide_console, with_origin
+from paceline.outcome.disturbed import sentence
 from paceline.seats import role_of
 from paceline.store.checkpoints import folders
 from paceline.store.runs import RunDir
@@ -27,6 +28,9 @@ _IN_WORDS: Final[dict[str, tuple[str, Callable[[str, float], str]]]] = {
     "auc": ("AUC", written),
 }
 """Metrics of our own workloads, as they are said."""
+
+_MOST_DISTURBANCES: Final = 3
+"""Of more, a summary says only how many there were."""
 
 
 def print_result(result: Result) -> None:
@@ -86,6 +90,8 @@ def _outcome(result: Result) -> TextGrid:
         table.add_row("threads", escape(f"{result.threads} per worker: {result.threads_why}"))
     if result.train_s:
         table.add_row("trained", _trained(result))
+    if result.disturbances:
+        table.add_row("disturbed", _disturbed(result))
     if result.final_loss is not None:
         table.add_row("training loss", f"{result.final_loss:.4f}  (mean of the last tenth)")
     if result.test_metrics:
@@ -96,6 +102,27 @@ def _outcome(result: Result) -> TextGrid:
         when = "not reached" if reached is None else f"reached after {reached:.2f} s"
         table.add_row("target", f"{escape(result.target)}: {when}")
     return table
+
+
+def cost_of_disturbances(result: Result) -> str:
+    """What all disturbances of a run together cost."""
+    parts = [f"goodput {100 * (result.goodput or 0.0):.0f} % of all workers' time"]
+    if result.dropped_steps:
+        parts.append(f"{result.dropped_steps:,} steps dropped")
+    if result.rows_lost is not None:
+        parts.append(f"about {result.rows_lost:,} rows not trained on")
+    return ", ".join(parts)
+
+
+def _disturbed(result: Result) -> str:
+    """What struck, each by a sentence where there are few, and what all of it cost."""
+    struck = result.disturbances
+    lines = [sentence(each) for each in struck[:_MOST_DISTURBANCES]]
+    if len(struck) > _MOST_DISTURBANCES:
+        lines = [f"{len(struck)} times; paceline explain tells of each"]
+    if result.goodput is not None:
+        lines.append(cost_of_disturbances(result))
+    return escape("\n".join(lines))
 
 
 def _lost_s(result: Result) -> list[float]:
