@@ -13,7 +13,7 @@ from paceline.strategies.parameter_server.describe import (
     PsSync,
 )
 from paceline.strategies.parameter_server.snapshots import Snapshots
-from tests.strategies.ps_world import Schedule, World
+from tests.strategies.ps_world import NUM_CHUNKS, Schedule, World
 
 ASYNC = PsAsync(snapshot_s=1.0)
 BY_CHUNK = PsAsync(snapshot_s=1.0, refuse="chunk")
@@ -49,7 +49,34 @@ def play(strategy: ParameterServer, **given) -> World:
     once = 1.0 if strategy.name != "ps-sync" else None
     values = {round(float(each), 4) for each in applied.reshape(-1)}
     assert values <= ({0.0, 1.0} if once else {0.0, *(round(1 / n, 4) for n in (1, 2, 3))}), values
+    if strategy.name != "ps-sync":
+        assert_none_is_lost_silently(world, applied)
+        assert_what_is_sent_again_is_applied(world, applied)
     return world
+
+
+def assert_what_is_sent_again_is_applied(world: World, applied: torch.Tensor) -> None:
+    newest = {world.newest(name).key: index for index, name in enumerate(world.servers)}
+    for key, worker, step in world.sent_again:
+        if key in newest and step < worker.num_steps:  # it was answered
+            chunks = applied.split(NUM_CHUNKS)[newest[key]]
+            assert chunks[:, worker.place_of(step)].tolist() == [1.0] * NUM_CHUNKS
+
+
+def assert_none_is_lost_silently(world: World, applied: torch.Tensor) -> None:
+    """A push that was answered is applied, or is one of those that the server said it lost.
+
+    Of what only the dead had seen nobody knows that it was lost.
+    """
+    workers = [each for each in world.seats if each.is_worker and each.lives]
+    answered = [each.place_of(step) for each in workers for step in range(each.num_steps)]
+    said = {key for key, _, _ in world.lost}
+    for name, chunks in zip(world.servers, applied.split(NUM_CHUNKS), strict=True):
+        lives = [each for each in world.seats if each.name == name]
+        if any(each.incarnation and each.key not in said for each in lives):
+            continue  # it died again before all had found it: what it had lost nobody counted
+        num_lost = sum(lost for key, _, lost in world.lost if key.startswith(f"{name}."))
+        assert int((chunks[:, answered] < 1).any(dim=0).sum()) <= num_lost
 
 
 @pytest.mark.parametrize("strategy", ALL, ids=str)

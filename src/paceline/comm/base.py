@@ -138,6 +138,14 @@ class Channel(ABC):
         """
         del roster
 
+    def incarnation_of(self, sender: str) -> int:
+        """Say of which incarnation of a seat messages are taken, at least.
+
+        A message of a seat that was started again may come before the roster that has it.
+        """
+        del sender
+        return 0
+
     def lost(self) -> PeerLost | None:
         """Say which correspondent was there and is no more, for whoever waits in another way."""
         return None

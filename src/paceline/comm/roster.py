@@ -66,6 +66,8 @@ class Roster:
     workers_since: int = 0
     """The epoch from which on there are these workers. One may have come and gone just before: to
     compare names does not tell."""
+    gone: dict[str, int] = dataclasses.field(default_factory=dict)
+    """Of each seat that was given up, and is not taken anew, its last incarnation."""
 
     @staticmethod
     def of(seats: Iterable[Seat]) -> Roster:
@@ -137,14 +139,23 @@ class Roster:
     def with_sitting(self, new: Sitting) -> Roster:
         """The roster once a seat is taken anew, or said where it is reached."""
         others = [each for each in self.sittings if each.name != new.name]
-        return self._followed_by((*others, new))
+        gone = {name: last for name, last in self.gone.items() if name != new.name}
+        return self._followed_by((*others, new), gone)
 
     def without(self, name: str) -> Roster:
         """The roster once a seat is given up."""
-        return self._followed_by(each for each in self.sittings if each.name != name)
+        left = {each.name: each.incarnation for each in self.sittings if each.name == name}
+        others = [each for each in self.sittings if each.name != name]
+        return self._followed_by(others, {**self.gone, **left})
 
-    def _followed_by(self, sittings: Iterable[Sitting]) -> Roster:
-        made = Roster(tuple(sittings), self.epoch + 1, self.workers_since)
+    def has_heard_of(self, name: str, incarnation: int) -> bool:
+        """Whether that incarnation of a seat is on this roster, or was on one before it."""
+        sitting = self.by_name.get(name)
+        newest = self.gone.get(name, -1) if sitting is None else sitting.incarnation
+        return incarnation <= newest
+
+    def _followed_by(self, sittings: Iterable[Sitting], gone: dict[str, int]) -> Roster:
+        made = Roster(tuple(sittings), self.epoch + 1, self.workers_since, gone)
         since = self.workers_since if made._incarnations == self._incarnations else made.epoch
         return dataclasses.replace(made, sittings=tuple(made._in_order()), workers_since=since)
 

@@ -91,7 +91,10 @@ class ZmqChannel(Channel):
         self._incarnation = roster.by_name[name].incarnation
         self._sequence = 0
         self._last_seen: dict[str, int] = {}
-        self._incarnations = {each.name: each.incarnation for each in roster.sittings}
+        self._incarnations = {
+            **{name: last + 1 for name, last in roster.gone.items()},
+            **{each.name: each.incarnation for each in roster.sittings},
+        }
         """Of each sender, the one whose messages are taken."""
         self._complaints = Complaints(_log)
         self._bell = os.eventfd(0, os.EFD_CLOEXEC)
@@ -212,19 +215,21 @@ class ZmqChannel(Channel):
     def follow(self, roster: Roster) -> None:
         if roster.epoch <= self._roster.epoch:
             return
-        gone = self._roster.by_name.keys() - roster.by_name.keys()
         self._roster = roster
         self._connections.follow(roster)
         for each in roster.sittings:
             self._expect(each.name, each.incarnation)
-        for name in gone:  # of whoever takes that seat again, the next incarnation is expected
-            self._expect(name, self._incarnations[name] + 1)
+        for name, last in roster.gone.items():  # whoever takes that seat again is the next one
+            self._expect(name, last + 1)
 
     def _expect(self, sender: str, incarnation: int) -> None:
         """Take messages of this incarnation from now on, unless those of a later one came."""
         if incarnation > self._incarnations.get(sender, -1):
             self._incarnations[sender] = incarnation
             self._last_seen.pop(sender, None)
+
+    def incarnation_of(self, sender: str) -> int:
+        return self._incarnations.get(sender, 0)
 
     def _check_incarnation(self, kind: wire.Kind) -> None:
         """A later one than was heard of counts its messages anew; an earlier one is over."""

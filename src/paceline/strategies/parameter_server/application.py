@@ -53,10 +53,13 @@ class Application(Adopting, ABC):
         """
 
     @abstractmethod
-    def come_back(self, snapshot: State | None, workers: Collection[int]) -> None:
+    def come_back(
+        self, snapshot: State | None, workers: Collection[int], anew: Collection[int] = ()
+    ) -> None:
         """Go on from a snapshot, or where there is none from the values that are here already.
 
-        These workers were there before, and each may greet it or leave.
+        These workers were there before, and each may greet it or leave. Some may have come `anew`
+        since the snapshot: what it has of their seats is of others.
         """
 
     @abstractmethod

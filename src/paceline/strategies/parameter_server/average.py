@@ -274,7 +274,8 @@ class Average(Application):
         if arrival.flags & LEAVE:
             self._there.discard(arrival.worker)
             self._end_if_too_few()
-        self.keep.answer_all(arrival.worker, self._flags)
+        # One that has just come may be needed for the last update.
+        self.keep.answer_all(arrival.worker, LAST if self._is_over else 0)
 
     def join(self, worker: int) -> bool:
         self._joining.add(worker)
@@ -340,10 +341,13 @@ class Average(Application):
             raise busy(f"the gradients of workers {sorted(self._members)}")
         return attributes(self, "keep")
 
-    def come_back(self, snapshot: State | None, workers: Collection[int]) -> None:
+    def come_back(
+        self, snapshot: State | None, workers: Collection[int], anew: Collection[int] = ()
+    ) -> None:
         """A push is of one version, and is too late for any other: what is sent again is applied
         only if the update that it was for is not in the snapshot.
         """
+        del anew
         if snapshot is not None:
             with StateReader(snapshot) as fields:
                 fields.part("keep", self.keep)

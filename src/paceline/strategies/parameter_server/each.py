@@ -251,7 +251,9 @@ class Each(Application):
             "partial": {str(worker): whole_numbers(e.done) for worker, e in partial.items()},
         }
 
-    def come_back(self, snapshot: State | None, workers: Collection[int]) -> None:
+    def come_back(
+        self, snapshot: State | None, workers: Collection[int], anew: Collection[int] = ()
+    ) -> None:
         self._pushes, self._waiting, self._holders = {}, set(), set()
         admission = None
         if snapshot is not None:
@@ -265,8 +267,10 @@ class Each(Application):
                 self._grant()
                 self._begin(push)
         self._admission.come_back(admission, {*workers, *self._pushes})
-        for worker in self._pushes.keys() - set(workers):
+        for worker in {*self._pushes, *anew} - (set(workers) - set(anew)):
             self.leave(worker)
+        for worker in anew:
+            self._admission.join(worker)
 
     def _load_pushes(self, whole: Mapping[int, int], partial: State) -> None:
         for worker, serial in whole.items():

@@ -20,8 +20,10 @@ class Membership:
         self._place = place
         self._link = link
         self._application = application
-        self._members = _incarnations(place.roster)
-        self._epoch = place.roster.epoch
+        self._names = place.worker_names
+        self.incarnations = _incarnations(place.roster)
+        """Of the workers there are."""
+        self._roster = place.roster
         self._newest: Roster | None = None
         self._reported: set[tuple[str, int]] = set()
         self.is_busy = False
@@ -38,32 +40,38 @@ class Membership:
     def settle(self) -> None:
         """Let go who is gone, and take in who has come."""
         roster = self._newest
-        if roster is None or roster.epoch <= self._epoch:
+        if roster is None or roster.epoch <= self._roster.epoch:
             return
-        before, self._members = self._members, _incarnations(roster)
-        self._epoch = roster.epoch
+        before, now = self.incarnations, _incarnations(roster)
+        self.incarnations = now
+        self._roster = roster
         for worker, incarnation in before.items():
-            if self._members.get(worker) != incarnation:
+            if now.get(worker) != incarnation:
                 self._application.leave(worker)
                 self._link.forget(worker)
-        for worker, incarnation in self._members.items():
+        for worker, incarnation in now.items():
             if before.get(worker) != incarnation:
                 self._application.join(worker)
         # Who came anew does not greet: it has seen nothing of the server that was here before.
-        self.changed([each for each in self._members if before.get(each) == self._members[each]])
+        self.changed([each for each in now if before.get(each) == now[each]])
 
     def includes(self, worker: int) -> bool:
-        """Whether a worker is one of them; one that has just come is waited for."""
-        if worker not in self._members and self._place.host is None:
-            roster = self._place.next_roster(self._epoch, None)
+        """Whether what has just arrived is of a member; of one that has just come it waits."""
+        if self._place.host is not None:
+            return worker in self.incarnations
+        # A message may overtake the driver's word that its sender was started, or started again.
+        name = self._names[worker]
+        incarnation = self._place.channel.incarnation_of(name)
+        while not self._roster.has_heard_of(name, incarnation):
+            roster = self._place.next_roster(self._roster.epoch, None)
             self._place.channel.follow(roster)
             self.follow(roster)
-        return worker in self._members
+        return self.incarnations.get(worker) == incarnation
 
     def report(self, lost: PeerLost) -> None:
         """Say once that a worker cannot be reached; the driver decides what that means."""
-        if (lost.seat, self._epoch) not in self._reported:
-            self._reported.add((lost.seat, self._epoch))
+        if (lost.seat, self._roster.epoch) not in self._reported:
+            self._reported.add((lost.seat, self._roster.epoch))
             self._place.say_lost(lost)
 
 

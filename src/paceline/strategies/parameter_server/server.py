@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+from collections.abc import Mapping
 from typing import Any, final
 
 from paceline.arithmetic.exchange import chunk_bytes_of
@@ -30,7 +31,14 @@ from paceline.strategies.parameter_server.rules import Rules
 from paceline.strategies.parameter_server.server_parameters import ServerParameters
 from paceline.strategies.parameter_server.snapshots import Snapshots
 from paceline.training.row_update import RowUpdate, values_per_row
-from paceline.training.state import Adopting, Returning, State, StateReader, attributes
+from paceline.training.state import (
+    Adopting,
+    Returning,
+    State,
+    StateReader,
+    attributes,
+    by_number,
+)
 
 
 @final
@@ -75,19 +83,24 @@ class Server(Adopting, Returning):
             if rules.averaged is None
             else Average(keep, rules.averaged, workers, most_steps)
         )
+        self._membership = Membership(place, self.application, self._link)
         self._snapshot_s = snapshot_s
         self._reunion: Reunion | None = None
 
     def snapshot(self) -> State:
         """Give what it needs to go on from here in another process, while workers push."""
-        return {"application": self.application.snapshot()}
+        incarnations = by_number(self._membership.incarnations)
+        return {"application": self.application.snapshot(), "incarnations": incarnations}
 
     def come_back(self, snapshot: State | None) -> None:
-        application = None
+        application, now = None, self._membership.incarnations
+        before: Mapping[int, int] = now
         if snapshot is not None:
             with StateReader(snapshot) as fields:
                 application = fields.table("application")
-        self.application.come_back(application, self._place.roster.worker_numbers)
+                before = fields.counts_by_number("incarnations")
+        anew = [worker for worker in now.keys() & before.keys() if now[worker] != before[worker]]
+        self.application.come_back(application, [*now], anew)
         self._reunion = Reunion(self._place, self.application)
 
     def state(self) -> State:
@@ -124,7 +137,7 @@ class Server(Adopting, Returning):
 
     def _serve_on(self) -> None:
         """The same where workers may come and go."""
-        place, members = self._place, Membership(self._place, self.application, self._link)
+        place, members = self._place, self._membership
         look = self._snapshots().look
         if self._reunion is not None:
             members.changed = self._reunion.follow
