@@ -20,7 +20,7 @@ ONLY ?=
 BEFORE ?= ../before
 BLOCKS ?= 20
 
-.PHONY: demo demo-options test test-thorough test-hostile test-machines check fuzz bench bench-demo bench-before bench-checkpoints bench-scripts bit-equal hashes bench-verdicts bench-plan bench-machines bench-overlap bench-peers bench-study-peers bench-fault-peers bench-hogs clean
+.PHONY: demo demo-options test test-thorough test-hostile test-machines check fuzz bench bench-demo bench-before bench-checkpoints bench-scripts bit-equal hashes bench-verdicts bench-plan bench-machines bench-overlap bench-peers bench-study-peers bench-fault-peers bench-fault-times bench-hogs clean
 
 demo: .venv/.installed ## compare strategies on the embedded data: a table, a conclusion, a report
 	@if $(BIN)/python -c '$(CAN_EMULATE)' 2>/dev/null; then \
@@ -134,8 +134,11 @@ bench-peers: .venv/.installed .venv-peers/.installed ## the same training by oth
 	$(BIN)/paceline data get mnist
 	$(BIN)/python benchmarks/against_peers.py --peers $(PEERS)/python --repetitions $(REPEAT) --only '$(ONLY)'
 
-bench-fault-peers: .venv/.installed-dev ## the same kill under torchrun and us: seconds until a new step; REPEAT=n
-	$(BIN)/python benchmarks/fault_peers.py --repetitions $(REPEAT)
+bench-fault-peers: .venv/.installed-dev .venv-ray-train/.installed ## the same kill under torchrun, Ray Train and us: seconds until a new step; REPEAT=n
+	$(BIN)/python benchmarks/fault_peers.py --repetitions $(REPEAT) --ray-train .venv-ray-train/bin/python
+
+bench-fault-times: .venv/.installed-dev ## what a fault costs the others, and how soon one is back, on emulated nodes; needs namespaces; REPEAT=n
+	$(BIN)/python benchmarks/fault_times.py --repetitions $(REPEAT)
 
 bench-hogs: .venv/.installed-dev ## undisturbed runs beside a busy program per core: is any worker given up?
 	$(BIN)/python benchmarks/hogs.py --runs 50
@@ -145,7 +148,7 @@ bench-study-peers: .venv/.installed .venv-peers/.installed ## scikit-learn and S
 	$(BIN)/python benchmarks/study_peers.py --peers $(PEERS)/python --repetitions $(REPEAT)
 
 clean: ## remove the environments
-	rm -rf .venv .venv-peers
+	rm -rf .venv .venv-peers .venv-ray-train
 
 # torch comes first and by its exact pin, so that it can come from an index of its own.
 .venv/.installed: pyproject.toml constraints.txt
@@ -161,6 +164,13 @@ clean: ## remove the environments
 # An extra of its own: not every Python has a Ray. Tests of it are skipped without, and say so.
 .venv/.installed-ray: .venv/.installed-dev
 	$(PIP) --constraint constraints.txt --editable '.[ray]'
+	touch $@
+
+# Ray Train wants packages that Paceline's own use of Ray does not.
+.venv-ray-train/.installed: constraints.txt
+	$(PYTHON) -m venv .venv-ray-train
+	.venv-ray-train/bin/pip --disable-pip-version-check install --quiet $(FROM_TORCH_INDEX) $$(grep '^torch==' constraints.txt)
+	.venv-ray-train/bin/pip --disable-pip-version-check install --quiet "ray[train]==$$(sed -n 's/^ray==//p' constraints.txt)"
 	touch $@
 
 # What example scripts use and Paceline does not. Tests of those are skipped without, and say so.

@@ -1,15 +1,15 @@
-"""The same kill under torchrun and under us: for how long does nothing new come?
+"""The same kill under torchrun, Ray Train and us: for how long does nothing new come?
 
-    python benchmarks/fault_peers.py --repetitions 3
+    python benchmarks/fault_peers.py --repetitions 3 --ray-train .venv-ray-train/bin/python
 
 LeNet on the embedded tenth of MNIST, two workers, batch 64 each. torchrun runs a plain DDP script
 (peers/torchrun_lenet.py) with a checkpoint per epoch and `--max-restarts 3`, and with a store of
-their own for workers that are started again, without which they often do not meet; we run `ring`,
-`ps-async`, and `ddp` with `--on-failure restart` and a checkpoint per epoch too. After the same
-time of training the second worker is killed (SIGKILL). Seconds lost are those until the first
-step that had not been made before. Contenders take turns. Prints seconds, and ours over
-torchrun's in each repetition: below 1 we lose less. Ray Train is not among them: its package
-brings more than the environment of the peers has.
+their own for workers that are started again, without which they often do not meet; Ray Train runs
+the same training (peers/ray_train_lenet.py) with its FailureConfig, where a Python that has it is
+given; we run `ring`, `ps-async`, and `ddp` with `--on-failure restart` and a checkpoint per epoch
+too. After the same time of training the second worker is killed (SIGKILL). Seconds lost are those
+until the first step that had not been made before. Contenders take turns. Prints seconds, and ours
+over theirs in each repetition: below 1 we lose less.
 """
 
 from __future__ import annotations
@@ -17,12 +17,13 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import secrets
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -35,11 +36,12 @@ import paceline
 from paceline.spec import RunSpec
 from paceline.system import linux
 
-SCRIPT: Final = Path(__file__).resolve().parent / "peers" / "torchrun_lenet.py"
+SCRIPTS: Final = Path(__file__).resolve().parent / "peers"
 BATCH: Final = 64
 WORKERS: Final = 2
 LR: Final = 0.05
-PEER: Final = "torchrun"
+TORCHRUN: Final = "torchrun"
+RAY_TRAIN: Final = "Ray Train"
 OURS: Final = {
     "ddp, restarted": {"strategy": "ddp", "on_failure": "restart"},
     "ring": {"strategy": "ring", "on_failure": "go-on"},
@@ -88,14 +90,38 @@ def ours(name: str, at_s: float, zygote: paceline.Zygote) -> float:
 
 def torchrun(at_s: float) -> float:
     """The same of a plain script under torchrun; raises `DidNotRun`."""
+    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(WORKERS)]
+    script = ["--max-restarts", "3", str(SCRIPTS / "torchrun_lenet.py")]
+
+    def command(folder: Path) -> list[str]:
+        return [sys.executable, *launcher, *script, "--checkpoint", str(folder / "last.pt")]
+
+    return _peer(command, _OWN_STORE, at_s)
+
+
+def ray_train(python: Path, at_s: float) -> float:
+    """The same under Ray Train, on a Ray of its own; raises `DidNotRun`."""
+    token = secrets.token_hex(32)
+    environment = {
+        "PYTHONPATH": str(SCRIPTS),
+        "RAY_AUTH_MODE": "token",
+        "RAY_AUTH_TOKEN": token,
+        "RAY_USAGE_STATS_ENABLED": "0",
+    }
+    return _peer(lambda _: [str(python), str(SCRIPTS / "ray_train_lenet.py")], environment, at_s)
+
+
+def _peer(command: Callable[[Path], list[str]], variables: Mapping[str, str], at_s: float) -> float:
     linux.adopt_orphans()
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as name:
         folder = Path(name)
         _write_data(folder / "data.pt")
         with (folder / "errors.log").open("w") as errors:
-            environment = {**os.environ, **_OWN_STORE}
             process = subprocess.Popen(
-                _command(folder), env=environment, stdout=errors, stderr=errors
+                [*command(folder), *_options(folder)],
+                env={**os.environ, **variables},
+                stdout=errors,
+                stderr=errors,
             )
             try:
                 return _lost_s(folder, at_s, process)
@@ -115,17 +141,14 @@ def _write_data(path: Path) -> None:
     torch.save({"images": images, "labels": labels}, path)
 
 
-def _command(folder: Path) -> list[str]:
-    launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(WORKERS)]
+def _options(folder: Path) -> list[str]:
     options = {
         "--made": folder / "steps.txt",
-        "--checkpoint": folder / "last.pt",
         "--data": folder / "data.pt",
         "--batch": BATCH,
         "--lr": LR,
     }
-    words = [str(word) for pair in options.items() for word in pair]
-    return [sys.executable, *launcher, "--max-restarts", "3", str(SCRIPT), *words]
+    return [str(word) for pair in options.items() for word in pair]
 
 
 def _lost_s(folder: Path, at_s: float, process: subprocess.Popen[bytes]) -> float:
@@ -185,12 +208,20 @@ def main() -> None:
     )
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--at", type=float, default=5.0, help="seconds of training before the kill")
+    parser.add_argument("--ray-train", type=Path, help="a Python that has it")
+    parser.add_argument("--only", default="", help="contenders, with commas")
     options = parser.parse_args()
     with paceline.Zygote() as zygote:
         ways = {name: partial(ours, name, options.at, zygote) for name in OURS}
-        ways[PEER] = partial(torchrun, options.at)
+        ways[TORCHRUN] = partial(torchrun, options.at)
+        if options.ray_train is not None:
+            ways[RAY_TRAIN] = partial(ray_train, options.ray_train.absolute(), options.at)
         trials = take_turns(
-            [*ways], lambda name: ways[name](), options.repetitions, _say, "{:.2f} s".format
+            options.only.split(",") if options.only else [*ways],
+            lambda name: ways[name](),
+            options.repetitions,
+            _say,
+            "{:.2f} s".format,
         )
     print(_tables(trials))
 
@@ -205,10 +236,15 @@ def _tables(trials: Trials) -> str:
         (name, f"{spread(each, 2)} s" if each else f"did not run: {trials.reasons[name]}")
         for name, each in seconds.items()
     ]
-    ratios = [(name, trials.ratio(name, PEER)) for name in OURS]
-    told = [(name, f"{spread(each.each, 3)}") for name, each in ratios if each is not None]
-    over = table(("ours", f"seconds lost over those of {PEER}"), told)
-    return f"{table(('contender', 'seconds lost'), rows)}\n\n{over}"
+    return "\n\n".join([table(("contender", "seconds lost"), rows), *_ratios(trials)])
+
+
+def _ratios(trials: Trials) -> Iterator[str]:
+    for peer in (TORCHRUN, RAY_TRAIN):
+        found = [(n, trials.ratio(n, peer)) for n in OURS if {n, peer} <= trials.rates.keys()]
+        told = [(name, spread(each.each, 3)) for name, each in found if each is not None]
+        if told:
+            yield table(("ours", f"seconds lost over those of {peer}"), told)
 
 
 if __name__ == "__main__":

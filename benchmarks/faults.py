@@ -99,7 +99,7 @@ def _print(strategy: str, result: Result) -> None:
     _spread("next update after", [each.update_s for each in noted])
     _spread("back after its start", [each.strength_s for each in noted])
     if result.servers:
-        _spread("others lost per death", _lost_by_others(result))
+        _spread("others lost per death", lost_by_others(result))
 
 
 def _spread(what: str, seconds: Sequence[float | None]) -> None:
@@ -109,7 +109,7 @@ def _spread(what: str, seconds: Sequence[float | None]) -> None:
         print(f"  {what:24} median {median:.2f} s, longest {worst:.2f} s ({len(known)})")
 
 
-def _lost_by_others(result: Result) -> list[float]:
+def lost_by_others(result: Result) -> list[float]:
     """Of every death, the longest row of another worker around it over that worker's usual one."""
     steps = StoredRun.read(RunDir(Path(result.run))).steps
     lost = []

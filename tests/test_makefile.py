@@ -7,10 +7,11 @@ import pytest
 
 from tests.paths import ROOT
 
+ENVIRONMENTS = (".venv", ".venv-peers", ".venv-ray-train")
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="there is no make")
 
 
-@pytest.mark.parametrize("target", [".venv/.installed", ".venv-peers/.installed"])
+@pytest.mark.parametrize("target", [f"{each}/.installed" for each in ENVIRONMENTS])
 @pytest.mark.parametrize("index", ["", "https://torch.example/cpu"])
 def test_torch_comes_from_the_index_that_is_given_and_nothing_else_does(target, index):
     command = ["make", "--dry-run", "--always-make", target, f"TORCH_INDEX={index}"]

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol, final
 
 from paceline.errors import StateError, StoreError
 from paceline.reading.untrusted import MOST_JSON_BYTES, one_line, opened, parsed_json, visible
+from paceline.store.direct import DirectFile
 from paceline.store.runs import written_beside
 from paceline.training.state import State, Value
 
@@ -62,7 +63,7 @@ class Written:
 class _Summing:
     """Sums up what is written."""
 
-    def __init__(self, file: BinaryIO) -> None:
+    def __init__(self, file: _Writable) -> None:
         self._file = file
         self._sum = hashlib.sha256()
         self._num_bytes = 0
@@ -88,7 +89,7 @@ def write_state(path: Path, state: State) -> None:
 def save_state(path: Path, state: State) -> Written:
     """Write a state to a new file, and say how it can be told whether that is whole."""
     tensors, metadata = _laid_out(state)
-    with path.open("xb") as file:
+    with DirectFile(path) as file:
         summing = _Summing(file)
         _write(summing, tensors, metadata)
     return summing.written()
