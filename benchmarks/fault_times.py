@@ -66,15 +66,15 @@ def _large(strategy: dict[str, Any], size: str, fault: str, link: str) -> dict[s
         "strategy": strategy,
         "cluster": {"name": "emulated", "link": link},
         "num_workers": 2,
-        "seconds": 35.0,
+        "seconds": 22.0,
         "fault": fault,
     }
 
 
 def _others(strategy: str) -> Case:
     """Of several deaths in one run: a worker is killed, and is back before the next."""
-    faults = [f"restart:worker{number}@{8 + 8 * number}s+0s" for number in (1, 2)]
-    fields = _lenet(strategy, "", 30.0) | {"fault": faults}
+    faults = [f"restart:worker{number}@{6 * number}s+0s" for number in (1, 2)]
+    fields = _lenet(strategy, "", 17.0) | {"fault": faults}
     return Case(f"{strategy}: others lost at a death", 0.1, _longest_loss, fields)
 
 
@@ -91,19 +91,19 @@ CASES: Final = {
         "ring: next update after a kill",
         3.0,
         _UPDATE,
-        _lenet("ring", "kill:worker1@6s", 14.0),
+        _lenet("ring", "kill:worker1@5s", 10.0),
     ),
     "ring-cut": Case(
         "ring: next update after a cut link",
         8.0,
         _UPDATE,
-        _lenet("ring", "cut:node1@6s+12s", 22.0),
+        _lenet("ring", "cut:node1@5s+10s", 18.0),
     ),
     "worker-back": Case(
         "ring: a worker with 100 MB is back, 1 Gbit/s",
         5.0,
         _BACK,
-        _large({"name": "ring"}, "100MB", "restart:worker1@10s+0s", "1gbit"),
+        _large({"name": "ring"}, "100MB", "restart:worker1@8s+0s", "1gbit"),
     ),
     "server-back": Case(
         "ps-async: all go on with a server of 233 MB, 10 Gbit/s",
@@ -112,7 +112,7 @@ CASES: Final = {
         _large(
             {"name": "ps-async", "snapshot_s": 2.0, "placement": "separate"},
             "233MB",
-            "restart:server0@18s+0s",
+            "restart:server0@10s+0s",
             "10gbit",
         ),
     ),
