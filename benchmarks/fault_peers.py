@@ -103,7 +103,7 @@ def ray_train(python: Path, at_s: float) -> float:
     """The same under Ray Train, on a Ray of its own; raises `DidNotRun`."""
     token = secrets.token_hex(32)
     environment = {
-        "PYTHONPATH": str(SCRIPTS),
+        "PYTHONPATH": str(SCRIPTS.parent),
         "RAY_AUTH_MODE": "token",
         "RAY_AUTH_TOKEN": token,
         "RAY_USAGE_STATS_ENABLED": "0",

@@ -1,6 +1,7 @@
 """The training of `torchrun_lenet.py` under Ray Train, which starts all workers again after a loss.
 
-    python benchmarks/peers/ray_train_lenet.py --made steps.txt --data data.pt --batch 64 --lr 0.05
+    PYTHONPATH=benchmarks python benchmarks/peers/ray_train_lenet.py --made steps.txt
+        --data data.pt --batch 64 --lr 0.05
 
 A checkpoint per epoch is reported as Ray Train wants it; after a failure it hands out the newest.
 """
@@ -23,7 +24,7 @@ _FILE = "state.pt"
 
 
 def main() -> None:
-    import torchrun_lenet
+    from peers import torchrun_lenet
 
     parser = argparse.ArgumentParser(description=__doc__)
     torchrun_lenet.add_options(parser)
@@ -44,7 +45,7 @@ def main() -> None:
 
 def train(config: dict[str, Any]) -> None:
     """Be one worker; Ray has made the process group."""
-    import torchrun_lenet
+    from peers import torchrun_lenet
 
     checkpoint, kept = ray.train.get_checkpoint(), None
     if checkpoint is not None:
