@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from paceline.errors import StoreError
+from paceline.store import checkpoints
 from paceline.store.checkpoints import (
     FileSum,
     Manifest,
@@ -81,6 +82,24 @@ def empty(path: Path) -> None:
 
 
 DAMAGES = [cut, flip, empty, Path.unlink]
+
+
+def test_one_whose_removal_was_cut_short_is_no_checkpoint(tmp_path, monkeypatch):
+    run = RunDir(tmp_path)
+    made(run, 7)
+
+    def be_killed(folder: Path, **_: object) -> None:
+        for file in Path(folder).glob("*.json"):
+            file.unlink()
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(checkpoints.shutil, "rmtree", be_killed)
+    with pytest.raises(KeyboardInterrupt):
+        made(run, 12, keep=1)
+    monkeypatch.undo()
+    assert [opened(each).progress for each in folders(run)] == [12]
+    made(run, 15, keep=1)
+    assert [each.name for each in run.checkpoints.iterdir()] == [folder_of(run, 15).name]
 
 
 @pytest.mark.parametrize("damage", DAMAGES, ids=lambda each: each.__name__)

@@ -2,6 +2,7 @@
 
 checkpoints/
   .arriving/             states as the seats write them; renamed when all are there
+  .leaving/              one that is too old, while it is removed
   step-000000120/
     checkpoint.json      how far the run was; size and checksum of each state
     worker0.safetensors  one state per worker and server
@@ -9,6 +10,7 @@ checkpoints/
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import hashlib
 import json
@@ -100,7 +102,15 @@ def complete(run: RunDir, manifest: Manifest, num_kept: int) -> None:
     run.arriving.rename(folder_of(run, manifest.progress))
     _make_last(run.checkpoints)
     for old in folders(run)[num_kept:]:
-        shutil.rmtree(old, ignore_errors=True)
+        _remove(old, run.leaving)
+
+
+def _remove(old: Path, leaving: Path) -> None:
+    """Remove a checkpoint: whoever is killed in the middle leaves no part of one under its name."""
+    shutil.rmtree(leaving, ignore_errors=True)  # of one that was
+    with contextlib.suppress(OSError):
+        old.rename(leaving)
+        shutil.rmtree(leaving, ignore_errors=True)
 
 
 def _text(manifest: Manifest) -> str:

@@ -74,6 +74,7 @@ class RunDir:
         self.model = path / "model.safetensors"
         self.checkpoints = path / "checkpoints"
         self.arriving = self.checkpoints / ".arriving"
+        self.leaving = self.checkpoints / ".leaving"
         self.snapshots = path / "snapshots"
         self.tensorboard = path / "tensorboard"
         self.profile = path / "profile"
@@ -199,7 +200,7 @@ class RunDir:
             # of processes killed while writing
             for unfinished in (*self.path.glob(".*.tmp"), *self.profile.glob(".*.tmp")):
                 unfinished.unlink()
-            for folder in (self.records, self.arriving, self.snapshots):
+            for folder in (self.records, self.arriving, self.leaving, self.snapshots):
                 shutil.rmtree(folder, ignore_errors=True)
         self.let_go()
 
