@@ -17,6 +17,7 @@ PEERS_PIP := $(PEERS)/pip --disable-pip-version-check install --quiet
 REPEAT ?= 3
 MOMENTS ?= 3
 ONLY ?=
+KEPT ?=
 BEFORE ?= ../before
 BLOCKS ?= 20
 
@@ -126,9 +127,9 @@ bench-machines: .venv/.installed-dev ## real machines over emulated ones, encryp
 	-PYTHONPATH=. $(BIN)/python benchmarks/machines.py $(PARTS) --repetitions $(REPEAT)
 	-PYTHONPATH=. $(BIN)/python benchmarks/losses.py --moments $(MOMENTS)
 
-bench-overlap: .venv/.installed-dev ## parameter servers overlapped and spread, over ring; needs namespaces, and hours
-	-$(BIN)/python benchmarks/overlap.py
-	-$(BIN)/python benchmarks/overlap.py --real
+bench-overlap: .venv/.installed-dev ## parameter servers overlapped and spread, over ring; needs namespaces, and hours; KEPT=file goes on where it was
+	-$(BIN)/python benchmarks/overlap.py $(if $(KEPT),--kept $(KEPT))
+	-$(BIN)/python benchmarks/overlap.py --real $(if $(KEPT),--kept $(KEPT))
 
 bench-peers: .venv/.installed .venv-peers/.installed ## the same training by other libraries; ONLY=name,... REPEAT=n
 	$(BIN)/paceline data get mnist

@@ -2,13 +2,16 @@
 
     python benchmarks/overlap.py [--networks resnet50,vgg16,alexnet] [--links 2gbit,10gbit]
         [--workers 2,4,6] [--budget 0.67] [--seconds 12] [--repetitions 1] [--real]
+        [--kept build/overlap.jsonl]
 
 Every network is replayed at a K80's rates on emulated nodes, servers beside workers, plain SGD.
 Time is slowed as far as it takes for all links together to carry no more than `--budget` Gbit/s:
 12 times with four workers at 2 Gbit/s, which two cores carry. All sides of a case are slowed alike
 and run in turn. Where one of them says that this host limited it, all are run again at twice the
 dilation, up to two times, which is printed; a case that is limited even then is not judged, and
-counts as missed. All cases take hours: name some.
+counts as missed. All cases take hours: name some. With `--kept` every run is written into
+that file as a line, and one that is there already is not made again: a benchmark that was
+interrupted goes on where it was. Lines of other code mean nothing: name another file then.
 
 Printed are, in images per second of all workers together: `ps-sync` with a server beside every
 worker over `ring` (wanted 0.95) and over its closed form (within 10 %), and with one server over
@@ -23,11 +26,13 @@ Wanted: a median of at least 0.97, and an interval that does not lie below 1.0.
 from __future__ import annotations
 
 import argparse
+import json
 import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import final
 
 from before_after import Interval
 from ratios import Ratio, alternate
@@ -71,6 +76,30 @@ def rate_of(spec: RunSpec) -> tuple[float, bool]:
         result = paceline.run(spec, out=out)
         got = measured(StoredRun.read(RunDir(Path(result.run))))
         return got.per_s, got.host_limited
+
+
+@final
+class Kept:
+    """Runs that are written into a file as they end, and looked up there the next time."""
+
+    def __init__(self, path: Path, run: Run = rate_of) -> None:
+        self._path, self._run = path, run
+        lines = path.read_text().splitlines() if path.exists() else []
+        self._known = [json.loads(line) for line in lines]
+
+    def __call__(self, spec: RunSpec) -> tuple[float, bool]:
+        """Give a run that is there and was not given before, or make it."""
+        described = spec.toml()
+        for known in self._known:
+            if known["spec"] == described:
+                self._known.remove(known)
+                return known["per_s"], known["is_limited"]
+        per_s, is_limited = self._run(spec)
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.open("a") as lines:
+            told = {"spec": described, "per_s": per_s, "is_limited": is_limited}
+            lines.write(json.dumps(told) + "\n")
+        return per_s, is_limited
 
 
 @dataclass(frozen=True)
@@ -189,7 +218,7 @@ def tell(case: Case, found: Found) -> bool:
     return all_met
 
 
-def really(name: str, repetitions: int) -> Ratio:
+def really(name: str, repetitions: int, rate: Run) -> Ratio:
     """Real compute, overlapped over not, in turn."""
     common = {**REAL[name], "cluster": {"name": "emulated", "link": "1gbit"}, "record": QUIET}
 
@@ -199,9 +228,9 @@ def really(name: str, repetitions: int) -> Ratio:
             "overlap": overlap,
             "chunk_bytes": 1 << 16 if name == "lenet" else 1 << 20,
         }
-        return lambda: rate_of(
-            RunSpec.from_table({**common, "strategy": strategy, "num_workers": 3})
-        )[0]
+        return lambda: rate(RunSpec.from_table({**common, "strategy": strategy, "num_workers": 3}))[
+            0
+        ]
 
     title = f"{name}, real compute, 3 nodes at 1 Gbit: overlapped over not"
     return alternate(title, run(overlap=True), run(overlap=False), repetitions)
@@ -212,8 +241,8 @@ def is_no_slower(interval: Interval) -> bool:
     return interval.median >= LEAST_MEDIAN and interval.high >= 1.0
 
 
-def tell_real(name: str, repetitions: int) -> bool:
-    ratio = really(name, max(LEAST_REPETITIONS, repetitions))
+def tell_real(name: str, repetitions: int, rate: Run) -> bool:
+    ratio = really(name, max(LEAST_REPETITIONS, repetitions), rate)
     interval = Interval.of(ratio.each)
     is_met = is_no_slower(interval)
     print(
@@ -236,16 +265,20 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=12.0, help="real seconds per run")
     parser.add_argument("--repetitions", type=int, default=1)
     parser.add_argument("--real", action="store_true", help="real compute instead")
+    parser.add_argument("--kept", type=Path, help="runs already made, and where to write more")
     arguments = parser.parse_args()
+    run = rate_of if arguments.kept is None else Kept(arguments.kept)
     if arguments.real:
-        met = [tell_real(name, arguments.repetitions) for name in REAL]
+        met = [tell_real(name, arguments.repetitions, run) for name in REAL]
         return 0 if all(met) else 1
     all_met = True
     for network in arguments.networks.split(","):
         for link in arguments.links.split(","):
             for num_workers in map(int, arguments.workers.split(",")):
                 case = Case(network, num_workers, link)
-                found = compare(case, arguments.budget, arguments.seconds, arguments.repetitions)
+                found = compare(
+                    case, arguments.budget, arguments.seconds, arguments.repetitions, run
+                )
                 all_met &= tell(case, found)
     return 0 if all_met else 1
 

@@ -2,7 +2,7 @@
 
 import pytest
 from before_after import Interval
-from overlap import BUDGET_GBIT, SIDES, Case, compare, is_no_slower, tell
+from overlap import BUDGET_GBIT, SIDES, Case, Kept, compare, is_no_slower, tell
 
 RESNET = Case("resnet50", 4, "2gbit")
 
@@ -53,3 +53,13 @@ def test_what_stays_limited_is_not_judged(capsys):
 )
 def test_a_wide_spread_does_not_let_a_slower_median_pass(low, median, high, is_met):
     assert is_no_slower(Interval(low, median, high, 5)) == is_met
+
+
+def test_runs_that_were_made_before_are_not_made_again(tmp_path):
+    run, seen = limited_below(20)
+    first = compare(RESNET, BUDGET_GBIT, 12.0, 2, Kept(tmp_path / "kept.jsonl", run))
+    num_runs = len(seen)
+    again = compare(RESNET, BUDGET_GBIT, 12.0, 2, Kept(tmp_path / "kept.jsonl", run))
+    assert (again, len(seen)) == (first, num_runs)
+    compare(RESNET, BUDGET_GBIT, 12.0, 3, Kept(tmp_path / "kept.jsonl", run))
+    assert len(seen) == num_runs + 2 * len(SIDES)  # one more of each, at both dilations

@@ -214,6 +214,39 @@ def test_a_tensor_may_be_overwritten_as_soon_as_it_was_sent(seats: Harness, num_
         assert (seats["server0"].receive().values == number).all()
 
 
+@pytest.mark.parametrize("num_values", [0, 4, 100_000, NUM_LARGE])
+def test_what_was_packed_once_is_posted_to_several_as_it_was(seats: Harness, num_values: int):
+    names = ["server0", "worker1", "worker2"]
+    for name in names:
+        seats[name]
+    values = torch.ones(num_values)
+    parcel = seats["worker0"].packed(values)
+    values.fill_(-1)
+    for number, name in enumerate(names):
+        seats["worker0"].post(name, parcel, number)
+    for number, name in enumerate(names):
+        message = seats[name].receive()
+        assert (message.sender, message.tag, message.shape) == ("worker0", number, (num_values,))
+        assert (message.values == 1).all()
+        message.values.fill_(2)  # what one of them makes of it is its own affair
+    assert seats["worker0"].sent_bytes == 3 * values.nbytes
+    assert seats["worker0"].sent_to["worker1"] == values.nbytes
+
+
+@pytest.mark.parametrize("num_values", [0, 4, 100_000, NUM_LARGE])
+def test_what_is_lent_is_sent_each_time_as_it_is_then(seats: Harness, num_values: int):
+    seats["server0"]
+    values = torch.zeros(num_values)
+    parcel = seats["worker0"].lent(values)
+    for number in range(3):
+        values.fill_(number)
+        seats["worker0"].post("server0", parcel, number)
+        message = seats["server0"].receive()
+        values.fill_(-1)  # it has arrived
+        assert (message.tag, message.shape) == (number, (num_values,))
+        assert (message.values == number).all()
+
+
 @pytest.mark.parametrize("num_values", [3, 1001, NUM_LARGE])
 def test_a_message_is_passed_on_with_what_was_made_of_it(seats: Harness, num_values: int):
     seats["server0"], seats["worker1"]
@@ -482,7 +515,7 @@ def test_whoever_listens_hears_messages_whole_and_in_order(seats: Harness):
     sent = [torch.arange(3.0), torch.ones(0), torch.arange(NUM_LARGE, dtype=torch.float32)]
     heard = []
     sender, receiver = seats["worker1"], seats["server0"]
-    waiting = list(enumerate(sent))
+    waiting = [(number, sender.lent(values)) for number, values in enumerate(sent)]
     while len(heard) < len(sent):
         if waiting and sender.offer("server0", waiting[0][1], waiting[0][0]):
             waiting.pop(0)
@@ -497,7 +530,7 @@ def test_whoever_listens_hears_messages_whole_and_in_order(seats: Harness):
 def test_few_offers_wait_for_a_seat_that_reads_nothing(kind: str):
     seats = KINDS[kind]()
     sender, receiver = seats["worker0"], seats["server0"]
-    values = torch.ones(1 << 18)
+    values = sender.lent(torch.ones(1 << 18))
     num_sent = 0
     while sender.offer("server0", values, num_sent):
         num_sent += 1

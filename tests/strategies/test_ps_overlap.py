@@ -128,6 +128,53 @@ def test_what_is_refused_of_a_push_is_all_of_it_or_the_chunk(make, refuse, updat
         seats.states()
 
 
+@LINKS
+@pytest.mark.parametrize("servers", [1, 2])
+def test_a_backup_workers_late_push_is_left_out_of_every_chunk(servers, shared):
+    """Two of three make an update; the third then pushes a gradient of the parameters before."""
+
+    def learnt(strategy: PsSync) -> Tensor:
+        with seated(spec_of(strategy), shared=shared) as seats:
+            seats.start()
+            for _ in range(3):
+                for worker in seats.workers[:2]:
+                    _compute(worker)
+                _end_step(seats.workers[:2])
+                seats.step([2])
+            late = seats.workers[2]
+            late.member.await_parameters()
+            keep = [server.application.keep for server in seats.servers]
+            assert {(each.version, each.tally.dropped) for each in keep} == {(3, 3)}
+            values = late.replica.parameters.clone()
+            seats.states()
+            return values
+
+    plain = learnt(PsSync(backup=1, servers=servers, overlap=False))
+    assert torch.equal(learnt(PsSync(backup=1, servers=servers, chunk_bytes=SMALL)), plain)
+
+
+@LINKS
+def test_a_bound_holds_and_a_release_brings_all_newest_parameters(shared):
+    strategy = PsSsp(staleness=1, chunk_bytes=SMALL)
+    with seated(spec_of(strategy), shared=shared) as seats:
+        seats.start()
+        first, second, third = seats.workers
+        seats.step([0, 0])
+        assert first.member._must_wait  # it is two steps ahead of those that made none
+        with ThreadPoolExecutor(1) as pool:
+            begun = pool.submit(lambda: first.member.begin(last=False))
+            seats.step([1])
+            assert not begun.done()
+            seats.step([2])
+            begun.result(30)
+        first.member.await_parameters()
+        keep = seats.servers[0].application.keep
+        assert keep.version == 4
+        assert torch.equal(first.replica.parameters, keep.state()["parameters"])
+        assert all(each.member.overlaps for each in (first, second, third))
+        seats.states()
+
+
 def test_a_model_of_one_chunk_is_exchanged_as_before():
     with seated(spec_of(PsSync())) as seats:
         assert not any(worker.member.overlaps or worker.member.awaits for worker in seats.workers)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from functools import cache, partial
-from typing import TYPE_CHECKING, final
+from typing import TYPE_CHECKING, Final, final
 
 if TYPE_CHECKING:
     import torch
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
     from paceline.comm.roster import Roster
     from paceline.errors import PeerLost
+
+
+SMALL_BYTES: Final = 1 << 16
+"""Up to this size a copy costs less than what is done to avoid it."""
 
 
 class Finished(Exception):
@@ -65,6 +69,16 @@ def _makers(dtype: str) -> tuple[Callable[..., Tensor], Callable[..., Tensor], t
     return torch.empty, torch.frombuffer, getattr(torch, dtype)
 
 
+@final
+@dataclass(frozen=True, slots=True)
+class Parcel:
+    """A tensor that is ready to be sent, as often as is wanted and to any number of seats."""
+
+    values: Tensor
+    frames: tuple[object, ...] = ()
+    """What a transport keeps them in, if it sends them from there."""
+
+
 class Channel(ABC):
     """Tensors to and from the other seats of a run, each known by its name.
 
@@ -101,6 +115,21 @@ class Channel(ABC):
         """
         return partial(self.send, to, values)
 
+    def packed(self, values: Tensor) -> Parcel:
+        """Copy a tensor once, for all seats that it is then posted to."""
+        return Parcel(values.detach().clone())
+
+    def lent(self, values: Tensor) -> Parcel:
+        """Have a tensor sent from the memory that it is in, each time with what that holds.
+
+        Where it is changed before who receives it is known to have it, that one must not use it.
+        """
+        return Parcel(values)
+
+    def post(self, to: str, parcel: Parcel, tag: int = 0) -> None:
+        """Send a parcel; waits while its receiver is far behind."""
+        self.send(to, parcel.values, tag)
+
     def pass_on(self, to: str, message: Message) -> None:
         """Send a seat the values of a message that came, as they are now.
 
@@ -113,12 +142,12 @@ class Channel(ABC):
     def receive(self) -> Message:
         """Wait for the next message. Raises `Finished` in a server when the run is over."""
 
-    def offer(self, to: str, values: Tensor, tag: int = 0) -> bool:
-        """Send a tensor unless more than a few wait for that seat; returns whether it was sent.
+    def offer(self, to: str, parcel: Parcel, tag: int = 0) -> bool:
+        """Send a parcel unless more than a few wait for that seat; returns whether it was sent.
 
         So a sender can still choose what goes first.
         """
-        self.send(to, values, tag)
+        self.post(to, parcel, tag)
         return True
 
     def listen(self, blocked: Collection[str] = ()) -> Message | None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Final, final
 import zmq
 
 from paceline.comm import wire
-from paceline.comm.base import Channel, Finished, Message, bytes_of
+from paceline.comm.base import SMALL_BYTES, Channel, Finished, Message, Parcel, bytes_of
 from paceline.comm.complaints import Complaints
 from paceline.comm.connections import Connections
 from paceline.comm.credentials import Credentials
@@ -37,9 +37,6 @@ _log = logging.getLogger(__name__)
 # much as receiving one, and not so seldom that the end of a run waits for it.
 _LOOK_S: Final = 0.05
 _LOOK_MS: Final = 50
-# Up to this size header and values are put together and travel as one part, which costs a copy;
-# beyond it the copy costs more than the second part.
-_SMALL_BYTES: Final = 1 << 16
 _MOST_PARTS: Final = wire.num_parts(wire.MOST_BYTES)
 
 
@@ -119,19 +116,32 @@ class ZmqChannel(Channel):
         parts = (memory,) if memory.nbytes <= wire.PART_BYTES else wire.parts_of(memory)
         self._send(to, (head, *parts), values.nbytes)
 
-    def offer(self, to: str, values: Tensor, tag: int = 0) -> bool:
+    def packed(self, values: Tensor) -> Parcel:
+        return _parcel(values, copy=True)
+
+    def lent(self, values: Tensor) -> Parcel:
+        # The frames stay, and what is sent each time is another reference to them.
+        return _parcel(values, copy=False)
+
+    def post(self, to: str, parcel: Parcel, tag: int = 0) -> None:
+        self._send(to, self._parts_of(parcel, tag), parcel.values.nbytes, copy=False)
+
+    def offer(self, to: str, parcel: Parcel, tag: int = 0) -> bool:
         outbox = self._outbox(to)
         outbox.keep_short()
-        head = self._head(_name_of(values.dtype), values.shape, tag)
-        parts = (head, *wire.parts_of(bytes_of(values))) if values.nbytes else (head,)
         try:
-            outbox.send_multipart(parts, zmq.NOBLOCK)
+            outbox.send_multipart(self._parts_of(parcel, tag), zmq.NOBLOCK, copy=False)
         except zmq.Again:
             self._sequence -= 1
             return False
-        self.sent_bytes += values.nbytes
-        self.sent_to[to] += values.nbytes
+        num_bytes = parcel.values.nbytes
+        self.sent_bytes += num_bytes
+        self.sent_to[to] += num_bytes
         return True
+
+    def _parts_of(self, parcel: Parcel, tag: int) -> tuple[Any, ...]:
+        values = parcel.values
+        return self._head(_name_of(values.dtype), values.shape, tag), *parcel.frames
 
     def pass_on(self, to: str, message: Message) -> None:
         if not isinstance(message.frame, zmq.Frame):
@@ -154,7 +164,9 @@ class ZmqChannel(Channel):
         self.sent_to[to] += num_bytes
 
     def outlet(self, to: str, values: Tensor) -> Callable[[int], None]:
-        if values.nbytes > _SMALL_BYTES:
+        # Header and values of a small message are put together and travel as one part, which costs
+        # a copy; of a large one the copy costs more than the second part.
+        if values.nbytes > SMALL_BYTES:
             return partial(self.send, to, values)
         source, num_bytes = bytes_of(values), values.nbytes
         frame, target = self._draft(values)
@@ -339,6 +351,11 @@ class ZmqChannel(Channel):
 def _joined(parts: Sequence[zmq.Frame]) -> memoryview:
     """Put the parts of a message's values together."""
     return memoryview(bytearray().join(part.buffer for part in parts))
+
+
+def _parcel(values: Tensor, *, copy: bool) -> Parcel:
+    parts = wire.parts_of(bytes_of(values)) if values.nbytes else []
+    return Parcel(values, tuple(zmq.Frame(part, copy=copy) for part in parts))
 
 
 @cache

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import cached_property, partial
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, Final, final
 
 import torch
 
-from paceline.comm.base import Message, bytes_of
+from paceline.comm.base import SMALL_BYTES, Message, Parcel, bytes_of
 from paceline.strategies.base import Place
 from paceline.strategies.parameter_server.cuts import Chunk
 from paceline.strategies.parameter_server.link import (
@@ -39,9 +41,11 @@ class Correspondent(Stateful):
         self.chunks = chunks
         replica, channel = place.replica, place.channel
         self.gradients = [replica.gradients[each.start : each.stop] for each in chunks]
-        self.outlets = [channel.outlet(self.name, each) for each in self.gradients]
-        self.nothing = replica.gradients[:0]
-        self.empty = channel.outlet(self.name, self.nothing)
+        self._channel = channel
+        self.outlets = [self._outlet(each) for each in self.gradients]
+        nothing = replica.gradients[:0]
+        self.nothing = channel.lent(nothing)
+        self.empty = channel.outlet(self.name, nothing)
         self.parameters = [bytes_of(replica.parameters[each.start : each.stop]) for each in chunks]
         self.unanswered: set[int] = set()
         """Chunks whose new parameters are not here yet."""
@@ -61,6 +65,19 @@ class Correspondent(Stateful):
         self.base_version = 0
         self.rows_version = 0
         self.flags = 0
+
+    # Gradients are sent from where they lie. They change when the server has answered them, or has
+    # said that it uses nothing of their push: of what is still on its way then, it uses nothing.
+
+    def _outlet(self, values: Tensor) -> Callable[[int], None]:
+        if values.nbytes <= SMALL_BYTES:
+            return self._channel.outlet(self.name, values)
+        return partial(self._channel.post, self.name, self._channel.lent(values))
+
+    @cached_property
+    def parcels(self) -> list[Parcel]:
+        """The gradients of each chunk, to be offered."""
+        return [self._channel.lent(each) for each in self.gradients]
 
     def begin(self, *, is_push: bool = True) -> None:
         """A push begins, or parameters are asked for.

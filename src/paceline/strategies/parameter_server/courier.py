@@ -184,11 +184,11 @@ class Courier:
     def _send_chunks(self, server: Correspondent, ready: list[tuple[int, int]]) -> bool:
         while ready and not (self._word or 0) & REFUSED:
             index, flags = ready[0]
-            values = server.nothing if flags & BARE else server.gradients[index]
-            if not self._channel.offer(server.name, values, server.tag(index, flags)):
+            parcel = server.nothing if flags & BARE else server.parcels[index]
+            if not self._channel.offer(server.name, parcel, server.tag(index, flags)):
                 return False
             heapq.heappop(ready)
-            self._sent(values.nbytes)
+            self._sent(parcel.values.nbytes)
         return True
 
     def close(self) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, final
 
 import torch
 
-from paceline.comm.base import Message
+from paceline.comm.base import SMALL_BYTES, Message, Parcel
 from paceline.strategies.base import Place
 from paceline.strategies.parameter_server.cuts import Chunk, server_part
 from paceline.strategies.parameter_server.link import (
@@ -43,6 +43,8 @@ class MessageServerLink(ServerLink):
         self._dtype_name = str(self._dtype).removeprefix("torch.")
         self._nothing = torch.empty(0, dtype=self._dtype)
         self._outlets: dict[tuple[int, int], Callable[[int], None]] = {}
+        # The parameters that were answered last, of which chunk, and how often that had changed.
+        self._packed: tuple[int, int, Parcel] | None = None
         self._table = place.replica.table
         self._part = slice(0, 0)
         if self._table is not None:
@@ -140,7 +142,22 @@ class MessageServerLink(ServerLink):
     def answer(
         self, worker: int, chunk: Chunk, parameters: Tensor, version: int, flags: int
     ) -> None:
-        self._outlet(worker, chunk.index, parameters)(pack(version, chunk.index, flags))
+        tag = pack(version, chunk.index, flags)
+        if parameters.nbytes <= SMALL_BYTES:
+            self._outlet(worker, chunk.index, parameters)(tag)
+        else:
+            self._channel.post(self._names[worker], self._parcel(chunk, parameters), tag)
+
+    def _parcel(self, chunk: Chunk, parameters: Tensor) -> Parcel:
+        """Copy a chunk's parameters once for all workers that are answered with the same."""
+        index, change = chunk.index, self.changes[chunk.index]
+        if self._packed is None or self._packed[:2] != (index, change):
+            self._packed = index, change, self._channel.packed(parameters)
+        return self._packed[2]
+
+    def restart(self, version: int) -> None:
+        del version
+        self._packed = None
 
     def decide(self, worker: int, version: int, flags: int) -> None:
         self._outlet(worker, -1, self._nothing)(pack(version, 0, flags))
