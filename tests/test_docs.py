@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
 import html
 import json
@@ -30,6 +31,7 @@ from tests.commands import paceline as paceline_command
 from tests.paths import EXAMPLES, ROOT
 
 DOCS = ROOT / "docs"
+SOURCE = ROOT / "src" / "paceline"
 README = ROOT / "README.md"
 COMMAND_LINE = DOCS / "guide" / "command-line.md"
 READING_RESULTS = DOCS / "guide" / "reading-results.md"
@@ -179,6 +181,31 @@ class TestLinks:
         text = document.read_text()
         places = [str(ROOT), f"{Path.home()}/", sys.prefix]
         assert [place for place in places if place in text] == []
+
+
+class TestCodeMap:
+    """Who reads the map finds every room, and in a room that lists its files each of them."""
+
+    def test_every_room_is_on_the_map_and_every_file_to_read_is_there(self):
+        code_map = (DOCS / "architecture.md").read_text()
+        code_map = code_map[code_map.index("## Code map") : code_map.index("## The seams")]
+        entries = dict(re.findall(r"^\*\*`([a-z_]+)/`\*\*(.*?)(?=^\*\*|\Z)", code_map, re.M | re.S))
+        assert sorted(entries) == sorted(each.parent.name for each in SOURCE.glob("*/__init__.py"))
+        for room, entry in entries.items():
+            named = re.findall(r"`([a-z_]+\.py)`", entry)
+            assert [each for each in named if not (SOURCE / room / each).exists()] == [], room
+
+    @pytest.mark.parametrize("room", ["engine", "clusters", "clusters/agents", "comm"])
+    def test_a_room_that_lists_its_files_lists_them_all(self, room):
+        folder = SOURCE / room
+        listed = re.findall(r"`([a-z_]+)`", ast.get_docstring(parsed(folder / "__init__.py")) or "")
+        there = [each.stem for each in folder.glob("*.py") if each.stem != "__init__"]
+        there += [each.parent.name for each in folder.glob("*/__init__.py")]
+        assert sorted(set(listed)) == sorted(there)
+
+
+def parsed(file: Path) -> ast.Module:
+    return ast.parse(file.read_text())
 
 
 def anchors_of(document: Path) -> set[str]:

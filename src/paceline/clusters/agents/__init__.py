@@ -1,1 +1,8 @@
-"""Clusters of real machines: one small agent per node, started by what people already run."""
+"""Clusters of real machines: one small agent per node, started by what people already run.
+
+- on each node: `agent`; what the driver has of all: a `fleet`, kept between runs by `fleets`, and
+  the `crew` of one run
+- ways to start agents: `ssh`, `torchrun`, `ray`, `manual`
+- before a run: `versions` must fit, `pairs` and `probing` measure the ways between nodes
+- what strangers can read is encrypted: `seal`, with a `secret`
+"""
