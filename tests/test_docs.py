@@ -189,7 +189,11 @@ class TestCodeMap:
     def test_every_room_is_on_the_map_and_every_file_to_read_is_there(self):
         code_map = (DOCS / "architecture.md").read_text()
         code_map = code_map[code_map.index("## Code map") : code_map.index("## The seams")]
-        entries = dict(re.findall(r"^\*\*`([a-z_]+)/`\*\*(.*?)(?=^\*\*|\Z)", code_map, re.M | re.S))
+        entries = dict(
+            re.findall(
+                r"^\*\*`([a-z_]+)/`\*\*(.*?)(?=^\*\*|\Z)", code_map, re.MULTILINE | re.DOTALL
+            )
+        )
         assert sorted(entries) == sorted(each.parent.name for each in SOURCE.glob("*/__init__.py"))
         for room, entry in entries.items():
             named = re.findall(r"`([a-z_]+\.py)`", entry)
