@@ -16,7 +16,7 @@ from paceline.comm import words
 from paceline.comm.line import Garbled, Line, LineClosed
 from paceline.comm.roster import Roster, Seat
 from paceline.comm.words import Word
-from paceline.engine.again import Again, Beginning
+from paceline.engine.again import Beginning, NextAttempt
 from paceline.engine.conductor import Conductor
 from paceline.engine.departures import DeparturePolicy
 from paceline.outcome.accounts import ServerAccount, WorkerAccount
@@ -368,7 +368,7 @@ class Stage:
         spec: RunSpec = SPEC,
         strike: Callable[[Word], None] = lambda _: None,
         nodes: int = 1,
-        again: Again | None = None,
+        again: NextAttempt | None = None,
     ) -> None:
         seats = [Seat("worker", index, f"node{index % nodes}") for index in range(workers)]
         seats += [Seat("server", index, "node0") for index in range(servers)]

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from paceline.comm import words
-from paceline.engine.again import Again
+from paceline.engine.again import NextAttempt
 from paceline.faults import Fault
 from paceline.outcome.disturbed import Disturbance, Setback
 from paceline.outcome.results import Result
@@ -16,7 +16,7 @@ from tests.made_runs import made
 
 KILLED = "killed by signal 9 (SIGKILL)"
 SPEC_AGAIN = dataclasses.replace(SPEC, on_failure="restart")
-AGAIN = Again(
+AGAIN = NextAttempt(
     number=1,
     setback=Setback(index=0, time_s=20.0, moment_s=990.0),
     attempts=("first",),
@@ -104,7 +104,7 @@ def lost_run(folder: Path) -> Result:
 def test_without_a_checkpoint_it_begins_anew_and_says_so(tmp_path: Path):
     setback = Setback(index=0, time_s=2.1, moment_s=time.monotonic())
     first, second = lost_run(tmp_path), lost_run(tmp_path)
-    again = Again.after(first, setback, None, dilation=1.0)
+    again = NextAttempt.after(first, setback, None, dilation=1.0)
     assert again.origin is None
     assert "has no checkpoint" in again.notes[0]
     name = Path(first.run).name
@@ -115,5 +115,5 @@ def test_without_a_checkpoint_it_begins_anew_and_says_so(tmp_path: Path):
     assert noted.started_s is not None
     faults = [Fault.parse(each) for each in ("kill:worker0@step=7", "kill:worker0@step=9")]
     assert again.faults_left(faults) == faults[1:]
-    after = Again.after(second, setback, again, dilation=1.0)
+    after = NextAttempt.after(second, setback, again, dilation=1.0)
     assert (after.number, after.attempts) == (2, (name, Path(second.run).name))

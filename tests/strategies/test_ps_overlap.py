@@ -16,13 +16,13 @@ from paceline import RunSpec
 from paceline.clusters.inline import Inline
 from paceline.compute.awaiting import Awaiting
 from paceline.strategies.parameter_server.cuts import dealt
-from paceline.strategies.parameter_server.departures import Departures
 from paceline.strategies.parameter_server.describe import (
     ParameterServer,
     PsAsync,
     PsSsp,
     PsSync,
 )
+from paceline.strategies.parameter_server.finished_chunks import FinishedChunks
 from paceline.testing import Moons
 from paceline.training.optim import Adam
 from paceline.training.replica import Replica
@@ -259,7 +259,7 @@ def test_a_chunk_without_values_leaves_too():
     """The server that has no other cannot end its update before."""
     replica = Replica(nn.Linear(2, 1))
     chunks = [chunk for each in dealt(3, 5, 1) for chunk in each]
-    departures = Departures(replica, chunks)
+    departures = FinishedChunks(replica, chunks)
     leaving = [chunk for each in replica.places for chunk in departures.note(each)]
     assert {*leaving, *departures.rest()} == {*chunks}
 

@@ -11,7 +11,7 @@ from torch.utils.hooks import RemovableHandle
 
 from paceline.compute.awaiting import Awaiting
 from paceline.compute.base import Compute
-from paceline.compute.watch import Watch
+from paceline.compute.watch import ParameterWatch
 from paceline.training.answers import check_loss
 from paceline.training.replica import Replica
 
@@ -37,8 +37,8 @@ class Real(Compute):
         """`model` is what to call in the place of the replica's own.
 
         `formula` gives loss and gradients without back-propagation, or None where it cannot.
-        `keeps_changes` is as of a `Watch`. `awaiting`: parameters may still be under way when a
-        step begins, and gradients of the step before.
+        `keeps_changes` is as of a `ParameterWatch`. `awaiting`: parameters may still be under way
+        when a step begins, and gradients of the step before.
         """
         self._loss = loss
         self._formula = formula
@@ -46,7 +46,7 @@ class Real(Compute):
         self._gradients = replica.gradients
         self._parameters = list(replica.places)
         self._is_first = True
-        self._watch = Watch(replica, keeps_changes=keeps_changes)
+        self._watch = ParameterWatch(replica, keeps_changes=keeps_changes)
         self._looks_closely = self._watch.is_due
         self._ready = ready
         self._awaiting = awaiting

@@ -23,7 +23,7 @@ _SHARE: Final = 1 / 500
 
 
 @final
-class Watch:
+class ParameterWatch:
     """What a model's parameters were like when training began."""
 
     def __init__(self, replica: Replica, *, keeps_changes: bool = True) -> None:

@@ -26,7 +26,7 @@ from paceline.store.stored import StoredRun
 
 @final
 @dataclass(frozen=True, kw_only=True)
-class Again:
+class NextAttempt:
     """What an attempt at a run begins with, but for the first."""
 
     number: int
@@ -42,7 +42,9 @@ class Again:
     notes: tuple[str, ...] = ()
 
     @staticmethod
-    def after(result: Result, setback: Setback, before: Again | None, dilation: float) -> Again:
+    def after(
+        result: Result, setback: Setback, before: NextAttempt | None, dilation: float
+    ) -> NextAttempt:
         """Say how to go on after an attempt that is sealed."""
         path = Path(result.run)
         parent = StoredRun(RunDir(path), result)
@@ -58,7 +60,7 @@ class Again:
             back_s=None,
             updated_s=None,  # what others still did while it ended is done once more
         )
-        return Again(
+        return NextAttempt(
             number=1 if before is None else before.number + 1,
             setback=setback,
             attempts=(*(() if before is None else before.attempts), path.name),
@@ -91,10 +93,10 @@ class Beginning:
     """What an attempt begins with: nothing, a checkpoint, what went wrong before, or both."""
 
     origin: Origin | None = None
-    after: Again | None = None
+    after: NextAttempt | None = None
 
     @staticmethod
-    def again(after: Again) -> Beginning:
+    def again(after: NextAttempt) -> Beginning:
         return Beginning(after.origin, after)
 
     @property

@@ -18,7 +18,7 @@ from paceline.comm.keeper_words import LinkReport
 from paceline.comm.line import Line
 from paceline.comm.roster import Seat
 from paceline.comm.words import Word
-from paceline.engine.again import Again
+from paceline.engine.again import NextAttempt
 from paceline.engine.agenda import agenda_of
 from paceline.engine.attendance import Attendance
 from paceline.engine.departures import DeparturePolicy, policy_of
@@ -70,7 +70,7 @@ class Conductor:
         policy: DeparturePolicy | None = None,
         resumed: Manifest | None = None,
         faults: Sequence[Fault] = (),
-        again: Again | None = None,
+        again: NextAttempt | None = None,
         now: Callable[[], float] = time.monotonic,
     ) -> None:
         """`restart` starts a seat again, if the cluster can, and `strike` injects a fault: as

@@ -16,7 +16,7 @@ from typing import Final, final
 from paceline.clusters.base import SEAT_VARIABLE, Crew, Job
 from paceline.clusters.luggage import Packed
 from paceline.clusters.zygote import Zygote
-from paceline.engine.again import Again, Beginning
+from paceline.engine.again import Beginning, NextAttempt
 from paceline.engine.conductor import Conductor
 from paceline.engine.known import cores_of, facts_of
 from paceline.engine.latency import check_latency
@@ -121,7 +121,7 @@ class _Course:
             try:
                 began_s = time.monotonic()
                 begin = Beginning.again(
-                    Again.after(result, setback, begin.after, self.spec.dilation)
+                    NextAttempt.after(result, setback, begin.after, self.spec.dilation)
                 )
                 self._tell(failure, begin)
             except KeyboardInterrupt:

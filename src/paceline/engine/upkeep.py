@@ -13,7 +13,7 @@ from paceline.comm import words
 from paceline.comm.seat_line import SeatLine
 from paceline.errors import Aborted, StateError, StoreError
 from paceline.sinks.base import Sink
-from paceline.store.states import Written, save_state
+from paceline.store.states import WrittenFile, save_state
 from paceline.training.copies import Copier
 from paceline.training.state import State, Stateful
 
@@ -80,8 +80,8 @@ class Upkeep:
                 words.Kept(what=what, num_bytes=written.num_bytes, digest=written.digest)
             )
 
-    def _put(self, what: words.Copy, copy: State) -> Written:
-        made: list[Written] = []
+    def _put(self, what: words.Copy, copy: State) -> WrittenFile:
+        made: list[WrittenFile] = []
 
         def write(path: Path) -> None:
             made.append(save_state(path, copy))

@@ -51,7 +51,7 @@ class _Writable(Protocol):
 
 @final
 @dataclass(frozen=True)
-class Written:
+class WrittenFile:
     """A file that was written."""
 
     num_bytes: int
@@ -73,8 +73,8 @@ class _Summing:
         self._sum.update(data)
         self._num_bytes += len(data)
 
-    def written(self) -> Written:
-        return Written(self._num_bytes, self._sum.hexdigest())
+    def written(self) -> WrittenFile:
+        return WrittenFile(self._num_bytes, self._sum.hexdigest())
 
 
 def write_state(path: Path, state: State) -> None:
@@ -86,7 +86,7 @@ def write_state(path: Path, state: State) -> None:
         raise StoreError(f"{path}: the state cannot be written: {error}") from error
 
 
-def save_state(path: Path, state: State) -> Written:
+def save_state(path: Path, state: State) -> WrittenFile:
     """Write a state to a new file, and say how it can be told whether that is whole."""
     tensors, metadata = _laid_out(state)
     with DirectFile(path) as file:

@@ -86,16 +86,16 @@ class OwnMember(Member):
         """
         if not said:
             self._store.set(f"{_CLOSING}{self._place.rank}", str(num_steps))
-        keys = [f"{_CLOSING}{rank}" for rank in range(self._place.num_workers)]
+        keys = [f"{_CLOSING}{each}" for each in self._place.roster.worker_numbers]
         if not self._store.check(keys):
             return None
         return max(int(self._store.get(key)) for key in keys) + 1
 
     def end(self, num_steps: int, exchanged_s: float) -> None:
         """The script has ended: let go of its group, as the end of its process would."""
-        keys = [f"{_ENDED}{rank}" for rank in range(self._place.num_workers)]
+        keys = [f"{_ENDED}{each}" for each in self._place.roster.worker_numbers]
         try:
-            self._store.set(keys[self._place.rank], f"{num_steps} {exchanged_s}")
+            self._store.set(f"{_ENDED}{self._place.rank}", f"{num_steps} {exchanged_s}")
             self._store.wait(keys, _LINGER)
             # Whoever comes last to what all do together waits least.
             told = [float(self._store.get(key).split()[1]) for key in keys]

@@ -43,7 +43,7 @@ class CarriedPiece:
 
 @final
 @dataclass
-class Block:
+class Stretch:
     """A stretch of the vector: a header, then pieces of parameters."""
 
     start: int
@@ -55,7 +55,7 @@ class Block:
 
 @final
 @dataclass(frozen=True)
-class Trained:
+class ScriptParameters:
     """What a script trains: its parameters, each once, and which group each belongs to."""
 
     parameters: list[nn.Parameter]
@@ -76,7 +76,7 @@ class Trained:
 
 def trained_by(
     modules: Sequence[nn.Module], optimizers: Sequence[Optimizer], *, all_of_modules: bool
-) -> Trained:
+) -> ScriptParameters:
     """List what optimizers step, in their order; then what else of the modules needs gradients."""
     found: dict[nn.Parameter, tuple[int, int] | None] = {}
     for number, optimizer in enumerate(optimizers):
@@ -92,17 +92,17 @@ def trained_by(
     odd = [each.dtype for each in found if not each.is_floating_point()]
     if odd:
         raise SpecError([Problem("parameters", str(odd[0]), "only real numbers are exchanged")])
-    return Trained([*found], [*found.values()], optimizers)
+    return ScriptParameters([*found], [*found.values()], optimizers)
 
 
 def lay_out(
-    trained: Trained, cut: Cut, numbers_of: Callable[[tuple[int, int]], int]
-) -> list[Block]:
+    trained: ScriptParameters, cut: Cut, numbers_of: Callable[[tuple[int, int]], int]
+) -> list[Stretch]:
     """Lay parameters out in blocks, each with a header; `numbers_of` says how long a group's is."""
     total = sum(each.numel() for each in trained.parameters)
     length = total + 1
     while True:
-        blocks = [Block(start, stop) for start, stop in cut(length)]
+        blocks = [Stretch(start, stop) for start, stop in cut(length)]
         left = _fill(blocks, trained, numbers_of)
         if not left:
             return blocks
@@ -113,7 +113,7 @@ def lay_out(
 
 
 def _fill(
-    blocks: list[Block], trained: Trained, numbers_of: Callable[[tuple[int, int]], int]
+    blocks: list[Stretch], trained: ScriptParameters, numbers_of: Callable[[tuple[int, int]], int]
 ) -> int:
     """Fill blocks in order; gives how many values found no room, headers included."""
     waiting = [(index, 0) for index in reversed(range(len(trained.parameters)))]
@@ -124,9 +124,9 @@ def _fill(
 
 
 def _fill_one(
-    block: Block,
+    block: Stretch,
     waiting: list[tuple[int, int]],
-    trained: Trained,
+    trained: ScriptParameters,
     numbers_of: Callable[[tuple[int, int]], int],
 ) -> None:
     """Take as many of those that wait as there is room for; their header comes first."""
@@ -152,7 +152,7 @@ def _fill_one(
 
 
 def _place(
-    block: Block,
+    block: Stretch,
     taken: Sequence[tuple[int, int, int]],
     groups: dict[tuple[int, int], int],
     numbers_of: Callable[[tuple[int, int]], int],

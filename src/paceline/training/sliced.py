@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch.optim import Optimizer as TorchOptimizer
 
 from paceline.errors import Problem, SpecError
-from paceline.training.carried import Block, CarriedPiece, Trained
+from paceline.training.carried import CarriedPiece, ScriptParameters, Stretch
 from paceline.training.optim import Optimizer, Update
 from paceline.training.state import State, StateReader
 
@@ -132,7 +132,7 @@ class Numbers:
 
 
 @final
-class Own(Optimizer):
+class OwnOptimizer(Optimizer):
     """A script's own optimizer: workers step it themselves, or servers hold it in slices."""
 
     held: Any = None
@@ -161,7 +161,9 @@ class Own(Optimizer):
 class Slices:
     """What a server must know of a script: its optimizers, and how parameters lie in the vector."""
 
-    def __init__(self, trained: Trained, blocks: Sequence[Block], numbers: Numbers) -> None:
+    def __init__(
+        self, trained: ScriptParameters, blocks: Sequence[Stretch], numbers: Numbers
+    ) -> None:
         self.trained = trained
         self.blocks = blocks
         self.numbers = numbers
@@ -200,7 +202,7 @@ class SlicedUpdate:
 class _HeldBlock:
     """One block: a torch optimizer for each of the script's that has parameters in it."""
 
-    def __init__(self, slices: Slices, block: Block, parameters: Tensor, first: int) -> None:
+    def __init__(self, slices: Slices, block: Stretch, parameters: Tensor, first: int) -> None:
         self._numbers = slices.numbers
         self._block = block
         self._slices = [

@@ -12,10 +12,17 @@ from torch import Tensor, nn
 from paceline.compute.stand_in import StandIn
 from paceline.seats import seat_name
 from paceline.strategies.base import Member, Place
-from paceline.training.carried import Block, CarriedPiece, Carrier, Trained, as_laid, lay_out
+from paceline.training.carried import (
+    CarriedPiece,
+    Carrier,
+    ScriptParameters,
+    Stretch,
+    as_laid,
+    lay_out,
+)
 from paceline.training.finite import OF_ANOTHER
 from paceline.training.replica import Replica
-from paceline.training.sliced import Numbers, Own, Slices
+from paceline.training.sliced import Numbers, OwnOptimizer, Slices
 
 Backward = Callable[[Tensor], None]
 
@@ -24,7 +31,7 @@ class Exchange(ABC):
     """Moves a script's gradients and parameters to and from the vector that a strategy moves."""
 
     replica: Replica
-    optimizer: Own
+    optimizer: OwnOptimizer
     member: Member
 
     def join(self, place: Place, join: Callable[[Place], Member]) -> None:
@@ -70,7 +77,7 @@ class Alone(Exchange):
 
     def __init__(self) -> None:
         self.replica = Replica(Carrier([], torch.float32))
-        self.optimizer = Own()
+        self.optimizer = OwnOptimizer()
 
     def after_step(self, *, last: bool) -> bool:
         return self.member.exchange(last=last)
@@ -86,11 +93,13 @@ _MOST_NAMED: Final = 20
 class Averaged(Exchange):
     """Gradients are averaged when `backward` returns; each worker's own optimizer then steps."""
 
-    def __init__(self, trained: Trained, *, through_autograd: bool, backward: Backward) -> None:
+    def __init__(
+        self, trained: ScriptParameters, *, through_autograd: bool, backward: Backward
+    ) -> None:
         """`backward` back-propagates without any exchange."""
         sizes = [each.numel() for each in trained.parameters]
         self.replica = Replica(Carrier([1 + len(sizes), *sizes], trained.dtype), trained.dtype)
-        self.optimizer = Own()
+        self.optimizer = OwnOptimizer()
         self._parameters = trained.parameters
         self._through: nn.Module | None = None
         self._needs_autograd = through_autograd
@@ -100,7 +109,7 @@ class Averaged(Exchange):
 
     def join(self, place: Place, join: Callable[[Place], Member]) -> None:
         super().join(place, join)
-        self._num_workers, self._rank = place.num_workers, place.rank
+        self._ranks, self._rank = place.roster.worker_numbers, place.rank
         header, *places = self.replica.places.values()
         vector = self.replica.gradients
         self._header = vector[header].numpy()
@@ -124,7 +133,7 @@ class Averaged(Exchange):
         must_stop = self._average(last=last)
         if self._header[_ENDED] > 0:
             self._is_deserted = True
-            self._who_ended = round(float(self._header[_ENDED]) * self._num_workers)
+            self._who_ended = round(float(self._header[_ENDED]) * len(self._ranks))
             return True
         self._take_out()
         return must_stop
@@ -140,8 +149,8 @@ class Averaged(Exchange):
     def deserted_by(self) -> str:
         ended = [
             seat_name("worker", rank)
-            for rank in range(min(self._num_workers, _MOST_NAMED))
-            if self._who_ended >> rank & 1
+            for rank in self._ranks
+            if rank < _MOST_NAMED and self._who_ended >> rank & 1
         ]
         return " and ".join(ended) or "another worker"
 
@@ -195,12 +204,14 @@ def _seen_in(vector: Tensor, place: slice, like: Tensor) -> Tensor:
 class ThroughServers(Exchange):
     """`optimizer.step()` pushes gradients, and brings back what the servers made of them."""
 
-    def __init__(self, trained: Trained, cut: Callable[[int], Sequence[tuple[int, int]]]) -> None:
+    def __init__(
+        self, trained: ScriptParameters, cut: Callable[[int], Sequence[tuple[int, int]]]
+    ) -> None:
         self._trained = trained
         self._numbers = Numbers(trained.optimizers)
-        self._blocks: list[Block] = lay_out(trained, cut, self._numbers.count)
+        self._blocks: list[Stretch] = lay_out(trained, cut, self._numbers.count)
         self.replica = Replica(Carrier([self._blocks[-1].stop], trained.dtype), trained.dtype)
-        self.optimizer = Own(held=Slices(trained, self._blocks, self._numbers))
+        self.optimizer = OwnOptimizer(held=Slices(trained, self._blocks, self._numbers))
         self._pieces = [piece for block in self._blocks for piece in block.pieces]
         self.copy_in(self.replica.parameters)
 

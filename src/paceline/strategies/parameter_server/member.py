@@ -12,7 +12,7 @@ from paceline.strategies.base import Member, Place
 from paceline.strategies.parameter_server.ascending import Ascending
 from paceline.strategies.parameter_server.checking import ChunkCheck
 from paceline.strategies.parameter_server.cuts import Chunk, dealt
-from paceline.strategies.parameter_server.departures import Departures
+from paceline.strategies.parameter_server.finished_chunks import FinishedChunks
 from paceline.strategies.parameter_server.link import (
     LAST,
     LEAVE,
@@ -86,7 +86,7 @@ class PsMember(Member):
         self.overlaps = overlap and is_cut and not is_seen and not place.servers_return
         # Parameters in shared memory are copied by the worker itself: nothing is under way.
         self.can_await = self.overlaps and place.host is None
-        self._departures = Departures(self.replica, self._chunks if self.overlaps else ())
+        self._finished = FinishedChunks(self.replica, self._chunks if self.overlaps else ())
         self._check = ChunkCheck(self._gradients, self._chunks)
         self._began_ns = self._hidden_ns = 0
 
@@ -105,7 +105,7 @@ class PsMember(Member):
             self._held_ns += monotonic_ns() - began_ns
 
     def ready(self, parameter: nn.Parameter) -> None:
-        for chunk in self._departures.note(parameter):
+        for chunk in self._finished.note(parameter):
             if not self._began_ns:
                 self._began_ns = monotonic_ns()
             self._send_early(chunk)
@@ -150,7 +150,7 @@ class PsMember(Member):
         if parameters is None:
             self._link.drain()
             return 0
-        chunks_of = self._departures.chunks_of
+        chunks_of = self._finished.chunks_of
         return self._link.await_chunks([c for each in parameters for c in chunks_of[each]])
 
     def _end_early(self) -> tuple[str | None, list[Chunk]]:
@@ -161,9 +161,9 @@ class PsMember(Member):
         if self._began_ns:
             self._hidden_ns += monotonic_ns() - self._began_ns
             self._began_ns = 0
-        for chunk in self._departures.rest():
+        for chunk in self._finished.rest():
             self._send_early(chunk)
-        self._departures.begin()
+        self._finished.begin()
         return self._check.end() if self._checks else (None, [])
 
     def _flaw(self, touched: Touched | None) -> tuple[str | None, list[Chunk]]:

@@ -11,6 +11,7 @@ from tensorboard.summary.writer.record_writer import RecordWriter
 
 from paceline.errors import DataError
 from paceline.workloads.data.sparse import example, example_writer, tfrecord
+from paceline.workloads.data.sparse.examples import Parsed
 from paceline.workloads.data.sparse.files import kind_of, opened
 
 NUM_FEATURES = 1000
@@ -64,7 +65,7 @@ def written(path: Path, records: list[bytes]) -> Path:
     return path
 
 
-def read(path: Path, num_features: int = NUM_FEATURES) -> example.Parsed:
+def read(path: Path, num_features: int = NUM_FEATURES) -> Parsed:
     (file,) = opened(path, path.parent / "cache")
     rows = [row for block in file.blocks for row in file.read(block)]
     return example.parse(rows, num_features)

@@ -35,7 +35,7 @@ _CATEGORY = re.compile(rb"[0-9a-fA-F]{1,8}")
 _LOW_BITS = 0xFFFFFFFF
 
 
-class Parsed(NamedTuple):
+class ParsedLines(NamedTuple):
     """The good lines of a block, and what is wrong with the others."""
 
     labels: Array  # float32
@@ -43,7 +43,7 @@ class Parsed(NamedTuple):
     bad: dict[int, str]  # a line's number within the block, from 0 on: what is wrong with it
 
 
-def parse(text: bytes) -> Parsed:
+def parse(text: bytes) -> ParsedLines:
     """Read lines, each of which ends in a newline."""
     if b"\r" in text:
         text = text.replace(b"\r\n", b"\n")
@@ -72,7 +72,7 @@ def parse(text: bytes) -> Parsed:
             bad[line] = str(error)
     if bad:
         labels, keys = (np.delete(each, list(bad), axis=0) for each in (labels, keys))
-    return Parsed(labels, keys, bad)
+    return ParsedLines(labels, keys, bad)
 
 
 def parse_line(line: bytes) -> tuple[float, Array]:

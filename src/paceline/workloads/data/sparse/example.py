@@ -15,11 +15,12 @@ from paceline.workloads.data.sparse import protobuf
 from paceline.workloads.data.sparse.examples import (
     Array,
     Examples,
+    Parsed,
     concatenated,
     places_of,
     starts_of,
 )
-from paceline.workloads.data.sparse.rows import Rows
+from paceline.workloads.data.sparse.raw_rows import RawRows
 from paceline.workloads.data.sparse.tfrecord import CRC_BYTES, are_intact
 
 # Tags: the number of a field and how its content is written.
@@ -43,16 +44,9 @@ _MINUS_ONE = np.frombuffer(b"\xff" * 9 + b"\x01", np.uint8)
 _LABELS = {-1.0: 0.0, 0.0: 0.0, 1.0: 1.0}
 
 
-class Parsed(NamedTuple):
-    """The good records, and what is wrong with the others."""
-
-    examples: Examples
-    bad: dict[int, str]  # a record's number among those given, from 0 on: what is wrong with it
-
-
 def parse(records: Sequence[bytes], num_features: int) -> Parsed:
     """Read records, each with its checksum behind it."""
-    records = Rows.of(records)
+    records = RawRows.of(records)
     is_good = are_intact(records)
     bad = dict.fromkeys(np.flatnonzero(~is_good).tolist(), "its checksum is wrong")
     usual, examples = _usual(records, is_good, num_features)
@@ -118,7 +112,7 @@ def _examples(rows: Sequence[tuple[int, float, list[int], list[float]]]) -> Exam
     )
 
 
-def _usual(records: Rows, is_good: Array, num_features: int) -> tuple[Array, Examples]:
+def _usual(records: RawRows, is_good: Array, num_features: int) -> tuple[Array, Examples]:
     """Say which records are as TensorFlow itself writes them, and read those."""
     content = np.frombuffer(records.content + _PADDING, np.uint8)
     lists = _lists(content, records.begins, records.stops - CRC_BYTES)

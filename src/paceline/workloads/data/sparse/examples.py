@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, final
+from typing import Any, NamedTuple, final
 
 import numpy as np
 import numpy.typing as npt
@@ -66,6 +66,13 @@ class Examples:
         if not len(lengths) or (lengths != lengths[0]).any() or (self.values != 1).any():
             return self
         return Examples(self.labels, self.features.reshape(len(self), -1))
+
+
+class Parsed(NamedTuple):
+    """The good ones among some rows, and what is wrong with the others, by their number."""
+
+    examples: Examples
+    bad: Mapping[int, str]
 
 
 def concatenated(parts: Sequence[Examples]) -> Examples:

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import contextlib
 import re
-from typing import NamedTuple
 
 import numpy as np
 
 from paceline.workloads.data.sparse.examples import (
     Array,
     Examples,
+    Parsed,
     concatenated,
     places_of,
     starts_of,
@@ -35,13 +35,6 @@ _ONE_WORDS = np.array([word_of(text) for text in (b"1", b"+1", b"1.0", b"+1.0")]
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?")
 _COMMENT = re.compile(rb"#[^\n]*")
 _SPACES = re.compile(rb"[ \t\r]+")
-
-
-class Parsed(NamedTuple):
-    """The good lines of a block, and what is wrong with the others."""
-
-    examples: Examples
-    bad: dict[int, str]  # a line's number within the block, from 0 on: what is wrong with it
 
 
 def parse(text: bytes, num_features: int | None = None) -> Parsed:

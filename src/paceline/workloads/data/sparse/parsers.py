@@ -8,8 +8,8 @@ from typing import Literal
 from paceline.errors import DataError
 from paceline.workloads.data.sparse import criteo, example, libsvm
 from paceline.workloads.data.sparse.binary import Kind
-from paceline.workloads.data.sparse.examples import Array, Examples
-from paceline.workloads.data.sparse.reading import Parse, Parsed
+from paceline.workloads.data.sparse.examples import Array, Examples, Parsed
+from paceline.workloads.data.sparse.reading import Parse
 from paceline.workloads.data.sparse.rowfile import RowFile
 from paceline.workloads.data.sparse.tfrecord import TfRecords
 
@@ -47,12 +47,12 @@ def criteo_text(number: Callable[[Array], Array]) -> Parse:
 
 def tf_examples(num_features: int) -> Parse:
     """Read tf.Example records with features below `num_features`."""
-    return lambda rows: Parsed(*example.parse(rows, num_features))
+    return lambda rows: example.parse(rows, num_features)
 
 
 def libsvm_text(num_features: int | None) -> Parse:
     """Read libsvm's lines with indices up to `num_features`."""
-    return lambda rows: Parsed(*libsvm.parse(_text(rows), num_features))
+    return lambda rows: libsvm.parse(_text(rows), num_features)
 
 
 def _text(rows: Sequence[bytes]) -> bytes:

@@ -4,23 +4,16 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal, NamedTuple, final
+from typing import Literal, final
 
 from paceline.errors import DataError
 from paceline.reading.untrusted import visible
 from paceline.training.state import State, Stateful, StateReader
-from paceline.workloads.data.sparse.examples import Examples, concatenated
+from paceline.workloads.data.sparse.examples import Examples, Parsed, concatenated
 from paceline.workloads.data.sparse.rowfile import RowFile
 from paceline.workloads.data.stream import Block
 
 BadRows = Literal["stop", "skip"]
-
-
-class Parsed(NamedTuple):
-    """The good ones among some rows, and what is wrong with the others, by their number."""
-
-    examples: Examples
-    bad: Mapping[int, str]
 
 
 Parse = Callable[[Sequence[bytes]], Parsed]

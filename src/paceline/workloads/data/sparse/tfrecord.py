@@ -16,8 +16,8 @@ from google_crc32c import value as crc32c
 
 from paceline.errors import DataError
 from paceline.workloads.data.sparse.examples import Array
+from paceline.workloads.data.sparse.raw_rows import RawRows
 from paceline.workloads.data.sparse.rowfile import RowFile
-from paceline.workloads.data.sparse.rows import Rows
 from paceline.workloads.data.stream import Block
 
 CRC_BYTES = 4
@@ -84,7 +84,7 @@ class TfRecords(RowFile):
     def scan(cls, path: Path) -> Iterator[Block]:
         return _scan(path)
 
-    def read(self, block: Block) -> Rows:
+    def read(self, block: Block) -> RawRows:
         with self.path.open("rb") as file:
             file.seek(block.offset)
             try:
@@ -93,7 +93,7 @@ class TfRecords(RowFile):
                 raise self.has_changed() from None
 
 
-def records(content: bytes) -> Rows:
+def records(content: bytes) -> RawRows:
     """Cut a block into records, each with its checksum behind it.
 
     `struct.error` or `OverflowError` where it does not end with one.
@@ -106,10 +106,10 @@ def records(content: bytes) -> Rows:
     if stop != len(content):
         raise struct.error
     ends = np.array([0, *stops], np.int64)
-    return Rows(content, ends[:-1] + _HEAD.size, ends[1:])
+    return RawRows(content, ends[:-1] + _HEAD.size, ends[1:])
 
 
-def are_intact(found: Rows) -> Array:
+def are_intact(found: RawRows) -> Array:
     """Whether each record is as its checksum, behind it, says."""
     content, ends = found.content, found.stops - CRC_BYTES
     spans = zip(found.begins.tolist(), ends.tolist(), strict=True)

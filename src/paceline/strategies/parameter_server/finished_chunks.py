@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 @final
-class Departures:
+class FinishedChunks:
     """Counts, for each chunk of a step, the parameters in it whose gradients are not finished."""
 
     def __init__(self, replica: Replica, chunks: Iterable[Chunk]) -> None:

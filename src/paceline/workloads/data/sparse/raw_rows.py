@@ -1,4 +1,4 @@
-"""Rows as they stand in a file, many in one stretch of memory."""
+"""RawRows as they stand in a file, many in one stretch of memory."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from paceline.workloads.data.sparse.examples import Array
 
 @final
 @dataclass(frozen=True, eq=False)
-class Rows(Sequence[bytes]):
-    """Rows of one stretch of memory; between them may be what belongs to none."""
+class RawRows(Sequence[bytes]):
+    """RawRows of one stretch of memory; between them may be what belongs to none."""
 
     content: bytes
     begins: Array  # of each row in it, int64
     stops: Array
 
     @classmethod
-    def of(cls, rows: Sequence[bytes]) -> Rows:
+    def of(cls, rows: Sequence[bytes]) -> RawRows:
         """The same rows in one stretch; nothing is copied where they are."""
-        if isinstance(rows, Rows):
+        if isinstance(rows, RawRows):
             return rows
         ends = np.fromiter(accumulate(map(len, rows), initial=0), np.int64, len(rows) + 1)
         return cls(b"".join(rows), ends[:-1], ends[1:])
@@ -35,10 +35,10 @@ class Rows(Sequence[bytes]):
     @overload
     def __getitem__(self, index: int) -> bytes: ...
     @overload
-    def __getitem__(self, index: slice) -> Rows: ...
-    def __getitem__(self, index: int | slice) -> bytes | Rows:
+    def __getitem__(self, index: slice) -> RawRows: ...
+    def __getitem__(self, index: int | slice) -> bytes | RawRows:
         if isinstance(index, slice):
-            return Rows(self.content, self.begins[index], self.stops[index])
+            return RawRows(self.content, self.begins[index], self.stops[index])
         return self.content[self.begins[index] : self.stops[index]]
 
     def __iter__(self) -> Iterator[bytes]:
