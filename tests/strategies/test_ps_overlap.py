@@ -175,6 +175,23 @@ def test_a_bound_holds_and_a_release_brings_all_newest_parameters(shared):
         seats.states()
 
 
+@LINKS
+def test_of_two_servers_with_a_chunk_each_the_other_applies_its_own(shared):
+    with seated(spec_of(PsAsync(servers=2, refuse="chunk")), shared=shared) as seats:
+        seats.start()
+        seats.step([0, 1, 2])
+        keeps = [server.application.keep for server in seats.servers]
+        assert [len(keep.chunks) for keep in keeps] == [1, 1]
+        before = [keep.state()["parameters"].clone() for keep in keeps]
+        spoil_first_layer(seats.workers[1].replica)
+        seats.step([1])
+        after = [keep.state()["parameters"] for keep in keeps]
+        assert torch.equal(after[0], before[0])
+        assert torch.isfinite(after[1]).all()
+        assert not torch.equal(after[1], before[1])
+        seats.states()
+
+
 def test_a_model_of_one_chunk_is_exchanged_as_before():
     with seated(spec_of(PsSync())) as seats:
         assert not any(worker.member.overlaps or worker.member.awaits for worker in seats.workers)

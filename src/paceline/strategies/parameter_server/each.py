@@ -30,7 +30,7 @@ _UNKNOWN: Final = -1  # the number of a push of which none comes any more
 
 
 @final
-@dataclass
+@dataclass(slots=True)
 class _Push:
     """The newest push of a worker."""
 
@@ -111,16 +111,21 @@ class Each(Application):
             self.keep.answer_all(arrival.worker, self._complete(arrival.worker, push))
             self._release()
             return
-        # First layers first: their parameters are needed first.
-        kept, push.kept = sorted(push.kept, key=lambda each: each.chunk.start), []
-        if kept and len(kept) == push.num_left and self.keep.link.decides_first:
+        if push.kept:
+            # First layers first: their parameters are needed first.
+            kept, push.kept = sorted(push.kept, key=lambda each: each.chunk.start), []
+            self._apply_kept(push, kept)
+        elif not push.num_left:  # no answer is left that could tell it
+            self.keep.decide(arrival.worker, self._complete(arrival.worker, push))
+            self._release()
+
+    def _apply_kept(self, push: _Push, kept: Sequence[Arrival]) -> None:
+        """Apply what came before the word."""
+        if len(kept) == push.num_left and self.keep.link.decides_first:
             self._apply_whole(push, kept)
             return
         for each in kept:
             self._apply(push, each)
-        if not push.num_left and not kept:  # no answer is left that could tell it
-            self.keep.decide(arrival.worker, self._complete(arrival.worker, push))
-            self._release()
 
     def _apply_whole(self, push: _Push, arrivals: Sequence[Arrival]) -> None:
         """Apply all of a push and say so in the first answer: its worker goes on with that."""
@@ -137,7 +142,8 @@ class Each(Application):
         """Apply a chunk, unless it is refused by itself."""
         keep, index = self.keep, arrival.chunk.index
         if not arrival.flags & REFUSED and index not in push.done:
-            self._begin(push)
+            if not push.update:
+                self._begin(push)
             keep.apply(arrival.chunk, arrival.gradient, push.update)
             if arrival.rows is not None and arrival.row_gradients is not None:
                 keep.apply_rows(arrival.rows, arrival.row_gradients, push.update)
@@ -157,9 +163,8 @@ class Each(Application):
 
     def _begin(self, push: _Push) -> None:
         """Count the push; chunks of several pushes may be under way at once."""
-        if not push.update:
-            self._num_begun += 1
-            push.update = self._num_begun
+        self._num_begun += 1
+        push.update = self._num_begun
 
     def _complete(self, worker: int, push: _Push) -> int:
         """The push is applied whole: may its worker go on?"""

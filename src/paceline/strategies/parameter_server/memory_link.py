@@ -14,7 +14,6 @@ order, as x86 does, or on the time that a call from Python takes.
 from __future__ import annotations
 
 from collections.abc import Collection
-from operator import sub
 from time import monotonic_ns
 from typing import TYPE_CHECKING, final
 
@@ -114,10 +113,7 @@ class SharedWorkerLink(WorkerLink):
         self._push(flags)
         if self.meanwhile is not None and not flags & PULL:
             self.meanwhile()
-        copied = []
-        for index, server in enumerate(self._servers):
-            copied.append(0 if self._exact else self._copy(server, index))
-            self._await(self._words, self._places[index] + ANSWERED)
+        copied = [self._receive(server, index) for index, server in enumerate(self._servers)]
         self._is_early = False
         return self._answer(copied)
 
@@ -137,6 +133,21 @@ class SharedWorkerLink(WorkerLink):
             return
         while words[index] < self._number:
             self._host.wait()
+
+    def _receive(self, server: _Kept, number: int) -> int:
+        """Wait for a server's answer and copy what it keeps; returns a version it is no older than.
+
+        0 where the server itself has written it into the replica.
+        """
+        if not self._exact and (server.num_chunks > 1 or self._is_early):
+            return self._copy(server, number)
+        self._await(self._words, self._places[number] + ANSWERED)
+        if self._exact:
+            return 0
+        # One chunk is copied once all is decided: that is one wait, and nothing to do again.
+        version: int = server.version[0]
+        server.copy(0)
+        return version
 
     def _copy(self, server: _Kept, number: int) -> int:
         """Copy a server's chunks as it answers them; returns a version they are no older than."""
@@ -163,17 +174,16 @@ class SharedWorkerLink(WorkerLink):
 
     def _answer(self, copied: list[int]) -> Answer:
         """Read what was answered; others may have been ahead of it when we copied."""
-        words, first = self._words, self._places[0]
+        words, versions = self._words, self._versions
         self.received_bytes += self._num_bytes
-        answered = [words[place + VERSION] for place in self._places]
-        grown = max(map(sub, answered, self._versions))
-        self._versions = versions = [*map(max, answered, copied)]
-        for place, version in zip(self._places, versions, strict=True):
-            words[place + VERSION] = version
-        flags = words[first + REPLY_FLAGS] & ~(WAIT | VOID)
-        if any(words[place + REPLY_FLAGS] & WAIT for place in self._places):
-            flags |= WAIT
-        return Answer(versions[0], flags, grown - 1)
+        flags = words[self._places[0] + REPLY_FLAGS] & ~VOID
+        staleness = -1
+        for index, place in enumerate(self._places):
+            answered, version = words[place + VERSION], copied[index]
+            staleness = max(staleness, answered - versions[index] - 1)
+            versions[index] = words[place + VERSION] = max(answered, version)
+            flags |= words[place + REPLY_FLAGS] & WAIT
+        return Answer(versions[0], flags, staleness)
 
     def _lay_rows(self, touched: Touched) -> None:
         """Put the batch's rows and their gradients where the servers read them."""

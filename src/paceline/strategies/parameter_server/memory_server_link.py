@@ -73,7 +73,10 @@ class SharedServerLink(ServerLink):
         self._memory = host.open_own(self._layout.num_bytes)
         self.changes = self._layout.changes_in(self._memory)
         self._version = self._layout.version_in(self._memory)
+        self._has_table = place.replica.table is not None
         self._is_cut = len(chunks) > 1
+        # Where one chunk is all there is, a push is one arrival.
+        self._is_one = self._num_dealt == 1
 
     def place_parameters(self, initial: Tensor) -> Tensor:
         return self._layout.parameters_in(self._memory).copy_(initial)
@@ -113,7 +116,10 @@ class SharedServerLink(ServerLink):
                 # A push that is void before its word is seen may be followed by another: one ring.
                 while words[PUSH] != self._seen[worker]:
                     self._seen[worker] += 1
-                    yield from self._push(worker, words[FLAGS])
+                    if self._is_one:
+                        yield self._whole(worker, words[FLAGS])
+                    else:
+                        yield from self._push(worker, words[FLAGS])
                 if self._is_cut:
                     yield from self._news(worker, self._seen[worker] + 1)
             self.busy_ns += monotonic_ns() - woken_ns
@@ -139,11 +145,29 @@ class SharedServerLink(ServerLink):
 
     def _is_left_out(self, worker: int, index: int, number: int) -> bool:
         """Whether a chunk is refused by itself."""
-        return self._is_cut and bool(self._early[worker][index] == -number)
+        return bool(self._early[worker][index] == -number)
+
+    def _whole(self, worker: int, flags: int) -> Arrival:
+        """The word and the only chunk."""
+        flags |= BARE if flags & (PULL | REFUSED) else 0
+        flags |= 0 if flags & PULL else WORD
+        return self._with_word(worker, 0, flags, self._seen[worker])
+
+    def _with_word(self, worker: int, index: int, flags: int, number: int) -> Arrival:
+        """Give a chunk along with what the whole push has once: when it was sent, and its rows."""
+        words = self._words[worker]
+        version, gradient = words[self._mine + VERSION], self._gradients[worker][index]
+        rows = row_gradients = None
+        if self._has_table:
+            rows, row_gradients = self._touched(worker)
+        chunk, sent_ns = self._chunks[index], words[SENT]
+        return Arrival(
+            worker, chunk, flags, version, gradient, sent_ns, rows, row_gradients, number
+        )
 
     def _push(self, worker: int, flags: int) -> Iterator[Arrival]:
         """The word, and what was not sent early."""
-        words, number = self._words[worker], self._seen[worker]
+        number = self._seen[worker]
         taken, self._taken[worker] = self._taken[worker], set()
         has_values = not flags & (PULL | REFUSED)
         flags |= 0 if flags & PULL else WORD
@@ -151,11 +175,7 @@ class SharedServerLink(ServerLink):
         if not has_values or first < 0 or self._is_left_out(worker, first, number):
             first, rest = 0, [first, *rest] if has_values and first >= 0 else []
             flags |= BARE
-        arrival = self._arrival(worker, first, flags, number)._replace(sent_ns=words[SENT])
-        if self._place.replica.table is not None:
-            rows, gradients = self._touched(worker)
-            arrival = arrival._replace(rows=rows, row_gradients=gradients)
-        yield arrival
+        yield self._with_word(worker, first, flags, number)
         for index in rest:
             yield self._arrival(worker, index, 0, number)
 
@@ -176,9 +196,10 @@ class SharedServerLink(ServerLink):
     ) -> None:
         if self._exact:
             self._parameters[worker][chunk.index].copy_(parameters)
-        self._chunk_answers[worker][chunk.index] = self._answered(worker)
+        number = self._answered(worker)
+        self._chunk_answers[worker][chunk.index] = number
         if flags & DECIDED:
-            self.decide(worker, version, flags)
+            self._decide(worker, version, flags, number)
         else:
             self._host.ring(self._names[worker])
 
@@ -187,7 +208,10 @@ class SharedServerLink(ServerLink):
         return self._seen[worker] + bool(self._taken[worker])
 
     def decide(self, worker: int, version: int, flags: int) -> None:
-        words, mine, number = self._words[worker], self._mine, self._answered(worker)
+        self._decide(worker, version, flags, self._answered(worker))
+
+    def _decide(self, worker: int, version: int, flags: int, number: int) -> None:
+        words, mine = self._words[worker], self._mine
         if not flags & KEPT:
             self._version[0] = words[mine + VERSION] = version
         if flags & VOID:  # nobody waits for chunks that will not be answered
