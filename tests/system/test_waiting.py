@@ -1,7 +1,9 @@
 """Waiting no longer than a given time."""
 
+import subprocess
+
 from paceline.system import waiting
-from paceline.system.waiting import Deadline, time_left
+from paceline.system.waiting import Deadline, end_of, time_left
 
 
 def test_what_is_left_shrinks_until_nothing_is(monkeypatch):
@@ -27,3 +29,12 @@ def test_one_that_never_comes_leaves_all_the_time_there_is():
 
 def test_one_that_has_passed_leaves_nothing():
     assert Deadline(-1.0).left_s == 0.0
+
+
+def test_a_process_that_reads_to_the_end_ends_by_itself_and_one_that_does_not_is_ended():
+    reader = subprocess.Popen(["cat"], stdin=subprocess.PIPE, stdout=subprocess.DEVNULL)
+    end_of(reader, 60.0)
+    assert reader.returncode == 0
+    sleeper = subprocess.Popen(["sleep", "600"])
+    end_of(sleeper, 0.0)
+    assert sleeper.returncode == -9

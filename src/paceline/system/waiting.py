@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
+import subprocess
 from collections.abc import Iterator
 from time import monotonic
-from typing import final
+from typing import Any, final
 
 
 @final
@@ -30,3 +32,15 @@ def time_left(timeout_s: float) -> Iterator[float]:
     deadline = Deadline(timeout_s)
     while left_s := deadline.left_s:
         yield left_s
+
+
+def end_of(process: subprocess.Popen[Any], patience_s: float) -> None:
+    """Let a process end by itself, of which the input is closed; end it if that takes longer."""
+    if process.stdin is not None:
+        with contextlib.suppress(OSError):
+            process.stdin.close()
+    try:
+        process.wait(patience_s)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()

@@ -12,18 +12,18 @@ import tempfile
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import field
 from functools import cached_property, partial
-from typing import IO, ClassVar, Final, final
+from typing import IO, Final, final
 
 from paceline.clusters.agents.fleet import Launch, Launcher
 from paceline.clusters.agents.fleets import start_crew
-from paceline.clusters.base import Cluster, Crew, Job
+from paceline.clusters.agents.remote import Remote
+from paceline.clusters.base import Crew, Job
 from paceline.clusters.placing import empty_nodes, placed
 from paceline.comm.invitation import Invitation
 from paceline.comm.roster import Seat
-from paceline.description import Positive
 from paceline.errors import NodeMissing, Problem, SpecError
 from paceline.system import linux
-from paceline.system.waiting import Deadline
+from paceline.system.waiting import Deadline, end_of
 
 # How long all agents together have to leave; one that still imports leaves by itself thereafter.
 _LEAVING_S: Final = 3.0
@@ -34,11 +34,8 @@ _SSHS_OWN: Final = 255
 
 
 @final
-class Ssh(Cluster):
+class Ssh(Remote):
     """Machines that ssh reaches, each with Paceline installed."""
-
-    is_elsewhere: ClassVar[bool] = True
-    can_restart: ClassVar[bool] = False
 
     hosts: tuple[str, ...] = ()
     """Where to run, as ssh takes it: `a`, `user@b`, or a name of ~/.ssh/config. Each is a node."""
@@ -46,29 +43,10 @@ class Ssh(Cluster):
     """The interpreter to start on each of them, the one that Paceline is installed for."""
     pythons: dict[str, str] = field(default_factory=dict)
     """Interpreters that differ, by host."""
-    address: str | None = None
-    """Which address of this machine hosts are to call; unless given, the one that leads there."""
-    interface: str | None = None
-    """Which network interface of the hosts to use, such as `eth1`; unless given, on each the one
-    that leads to the driver."""
-    encrypt: bool = True
-    """Whether messages between nodes are encrypted."""
-    trusted_network: bool = False
-    """Whether strategies may run whose connections between nodes cannot be encrypted: `ddp`."""
-    join_s: Positive = 60.0
-    """How long a host has to come."""
 
     @property
     def name(self) -> str:
         return "ssh"
-
-    @property
-    def encrypts(self) -> bool:
-        return self.encrypt
-
-    @property
-    def trusts_network(self) -> bool:
-        return self.trusted_network
 
     def problems(self) -> Iterator[Problem]:
         if not self.hosts:
@@ -216,14 +194,7 @@ class _SshLaunch(Launch):
         self.end()
 
     def end(self) -> None:
-        assert self._process.stdin is not None
-        with contextlib.suppress(OSError):
-            self._process.stdin.close()
-        try:
-            self._process.wait(self._launcher.leaving.left_s)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        end_of(self._process, self._launcher.leaving.left_s)
         self._said.close()
 
 

@@ -7,7 +7,7 @@ import dataclasses
 import os
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Annotated, ClassVar, Final, Literal, final
+from typing import Annotated, Final, Literal, final
 
 from annotated_types import Ge, Le
 
@@ -22,9 +22,10 @@ from paceline.clusters.agents.manual.meeting import (
     token_of,
     who_at,
 )
+from paceline.clusters.agents.remote import Remote
 from paceline.clusters.agents.secret import FILE_VARIABLE, MAKE, take_secret
 from paceline.clusters.agents.ssh import address_towards
-from paceline.clusters.base import Cluster, Crew, Job
+from paceline.clusters.base import Crew, Job
 from paceline.comm.invitation import Invitation
 from paceline.comm.roster import Seat
 from paceline.comm.switchboard import Switchboard
@@ -42,40 +43,20 @@ _listed: Final[list[str]] = []
 
 
 @final
-class Manual(Cluster):
+class Manual(Remote):
     """Machines on each of which somebody types `paceline join`."""
-
-    is_elsewhere: ClassVar[bool] = True
-    can_restart: ClassVar[bool] = False
 
     hosts: dict[Role, tuple[str, ...]] = field(default_factory=dict)
     """Who sits where: `worker` and `ps`, each a list of `HOST` or `HOST:PORT`. With a port, that
     worker or server listens there; without one, at any that is free."""
-    address: str | None = None
-    """Which address of this machine hosts are to call; unless given, the one that leads there."""
     port: Port = PORT
     """At which port of this machine they are to call."""
-    interface: str | None = None
-    """Which network interface of the hosts to use, such as `eth1`; unless given, on each the one
-    that leads to the driver."""
-    encrypt: bool = True
-    """Whether messages between nodes are encrypted."""
-    trusted_network: bool = False
-    """Whether strategies may run whose connections between nodes cannot be encrypted: `ddp`."""
     join_s: Positive = 300.0
     """How long there is to type `paceline join` on all hosts."""
 
     @property
     def name(self) -> str:
         return "manual"
-
-    @property
-    def encrypts(self) -> bool:
-        return self.encrypt
-
-    @property
-    def trusts_network(self) -> bool:
-        return self.trusted_network
 
     def problems(self) -> Iterator[Problem]:
         if not self.hosts.get("worker"):

@@ -15,7 +15,7 @@ from typing import IO, Any, Final, final
 from paceline.errors import RunError
 from paceline.reading import schema
 from paceline.system.interpreter import own_command
-from paceline.system.waiting import Deadline
+from paceline.system.waiting import Deadline, end_of
 
 # How much longer than its own patience it may take: Ray is imported, and starts a process per node.
 _GRACE_S: Final = 90.0
@@ -105,15 +105,8 @@ class Broker:
 
     def close(self) -> None:
         """Give everything back. Idempotent."""
-        assert self._process.stdin is not None
         assert self._process.stdout is not None
-        with contextlib.suppress(OSError):
-            self._process.stdin.close()
-        try:
-            self._process.wait(_LEAVING_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        end_of(self._process, _LEAVING_S)
         self._process.stdout.close()
         self._said.close()
 

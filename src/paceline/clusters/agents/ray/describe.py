@@ -6,15 +6,16 @@ import dataclasses
 import importlib.util
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import field
-from typing import Any, ClassVar, Final, final
+from typing import Any, Final, final
 
 from paceline.clusters.agents.fleet import Launch, Launcher
 from paceline.clusters.agents.fleets import start_crew
 from paceline.clusters.agents.ray.broker import Broker, PlacedNode
 from paceline.clusters.agents.ray.sealing import sealed_for
+from paceline.clusters.agents.remote import Remote
 from paceline.clusters.agents.ssh import address_towards
 from paceline.clusters.agents.versions import differences
-from paceline.clusters.base import Cluster, Crew, Job
+from paceline.clusters.base import Crew, Job
 from paceline.clusters.placing import empty_nodes, placed
 from paceline.comm.invitation import Invitation
 from paceline.comm.roster import Seat
@@ -27,11 +28,8 @@ _held: Final[set[str]] = set()
 
 
 @final
-class Ray(Cluster):
+class Ray(Remote):
     """Nodes of a Ray cluster, each with Paceline installed for Ray's Python."""
-
-    is_elsewhere: ClassVar[bool] = True
-    can_restart: ClassVar[bool] = False
 
     nodes: Count | None = None
     """Number of nodes; unless given, one per worker, and one per server where servers have their
@@ -42,29 +40,12 @@ class Ray(Cluster):
     """How many CPUs to ask Ray for on each node, and to use; unless given, all it has there."""
     resources: dict[str, Positive] = field(default_factory=dict)
     """What else to ask for on each node, as Ray names it: `GPU`, or resources of your own."""
-    address: str | None = None
-    """Which address of this machine nodes are to call; unless given, the one that leads there."""
-    interface: str | None = None
-    """Which network interface of the nodes to use, such as `eth1`; unless given, on each the one
-    that leads to the driver."""
-    encrypt: bool = True
-    """Whether messages between nodes are encrypted."""
-    trusted_network: bool = False
-    """Whether strategies may run whose connections between nodes cannot be encrypted: `ddp`."""
     join_s: Positive = 60.0
     """How long Ray has to place the nodes, and then each of them to come."""
 
     @property
     def name(self) -> str:
         return "ray"
-
-    @property
-    def encrypts(self) -> bool:
-        return self.encrypt
-
-    @property
-    def trusts_network(self) -> bool:
-        return self.trusted_network
 
     def problems(self) -> Iterator[Problem]:
         if "CPU" in self.resources:

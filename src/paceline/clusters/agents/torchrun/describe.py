@@ -7,9 +7,10 @@ import dataclasses
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import field
-from typing import ClassVar, Final, final
+from typing import Final, final
 
 from paceline.clusters.agents.fleets import start_crew
+from paceline.clusters.agents.remote import Remote
 from paceline.clusters.agents.seal import Seal
 from paceline.clusters.agents.secret import take_secret
 from paceline.clusters.agents.torchrun.commands import commands_for
@@ -23,10 +24,10 @@ from paceline.clusters.agents.torchrun.place import (
     place_of,
 )
 from paceline.clusters.agents.torchrun.serving import serve_driver
-from paceline.clusters.base import Cluster, Crew, Job
+from paceline.clusters.base import Crew, Job
 from paceline.clusters.placing import empty_nodes, placed
 from paceline.comm.roster import Seat
-from paceline.description import Count, Positive
+from paceline.description import Count
 from paceline.errors import PacelineError, Problem, SpecError
 
 _OPEN: Final = "torchrun's store is open to anyone"
@@ -39,37 +40,15 @@ def _nodes_here() -> int:
 
 
 @final
-class Torchrun(Cluster):
+class Torchrun(Remote):
     """Machines on each of which torchrun starts the same command; so do srun and Kubernetes."""
-
-    is_elsewhere: ClassVar[bool] = True
-    can_restart: ClassVar[bool] = False
 
     nodes: Count = field(default_factory=_nodes_here)
     """How many machines; as torchrun says, unless given."""
-    address: str | None = None
-    """Which address of the driver others are to call; unless given, the one that leads there."""
-    interface: str | None = None
-    """Which network interface of the machines to use, such as `eth1`; unless given, on each the
-    one that leads to the driver."""
-    encrypt: bool = True
-    """Whether messages between nodes are encrypted."""
-    trusted_network: bool = False
-    """Whether strategies may run whose connections between nodes cannot be encrypted: `ddp`."""
-    join_s: Positive = 60.0
-    """How long a machine has to come."""
 
     @property
     def name(self) -> str:
         return "torchrun"
-
-    @property
-    def encrypts(self) -> bool:
-        return self.encrypt
-
-    @property
-    def trusts_network(self) -> bool:
-        return self.trusted_network
 
     def seats(
         self, num_workers: int, num_servers: int, *, servers_apart: bool = False

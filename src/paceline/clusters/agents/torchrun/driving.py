@@ -19,7 +19,7 @@ from paceline.clusters.agents.torchrun.words import PULSE, Hello, StoreWord
 from paceline.comm.invitation import Invitation
 from paceline.errors import NodeMissing, RunError
 from paceline.system.interpreter import own_command
-from paceline.system.waiting import time_left
+from paceline.system.waiting import end_of, time_left
 
 _LEAVING_S: Final = 5.0
 _TICK_S: Final = 0.05
@@ -177,8 +177,4 @@ class _OwnAgent(Launch):
         return None if code is None else f"its agent ended with exit code {code}"
 
     def end(self) -> None:
-        try:
-            self._process.wait(_LEAVING_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        end_of(self._process, _LEAVING_S)

@@ -17,6 +17,7 @@ from typing import Any, Final, Self, final
 from paceline.clusters.agents.torchrun.place import RankPlace
 from paceline.errors import RunError
 from paceline.system.interpreter import own_command
+from paceline.system.waiting import end_of
 
 # How long nothing at all may come: torch is imported before the first word.
 _GRACE_S: Final = 60.0
@@ -91,15 +92,8 @@ class Store:
 
     def close(self) -> None:
         """End the process that speaks with it. Idempotent."""
-        assert self._process.stdin is not None
         assert self._process.stdout is not None
-        with contextlib.suppress(OSError):
-            self._process.stdin.close()
-        try:
-            self._process.wait(_LEAVING_S)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        end_of(self._process, _LEAVING_S)
         self._process.stdout.close()
 
     def __enter__(self) -> Self:
