@@ -21,7 +21,7 @@ KEPT ?=
 BEFORE ?= ../before
 BLOCKS ?= 20
 
-.PHONY: demo demo-options test test-thorough test-hostile test-machines check fuzz bench bench-demo bench-before bench-checkpoints bench-scripts bit-equal hashes bench-verdicts bench-plan bench-machines bench-overlap bench-peers bench-study-peers bench-fault-peers bench-fault-times bench-hogs clean
+.PHONY: demo demo-options test test-thorough test-hostile test-machines check fuzz bench bench-demo bench-before bench-calls bench-checkpoints bench-scripts bit-equal hashes bench-verdicts bench-plan bench-machines bench-overlap bench-peers bench-study-peers bench-fault-peers bench-fault-times bench-hogs clean
 
 demo: .venv/.installed ## compare strategies on the embedded data: a table, a conclusion, a report
 	@if $(BIN)/python -c '$(CAN_EMULATE)' 2>/dev/null; then \
@@ -97,6 +97,9 @@ bench-checkpoints: .venv/.installed-dev ## what checkpoints cost, and drivers ki
 # BEFORE is another checkout, with an environment of its own: git worktree add, then make test there.
 bench-before: .venv/.installed-dev ## steps/s of this checkout over another's; BEFORE=path BLOCKS=n
 	$(BIN)/python benchmarks/before_after.py --before $(BEFORE)/.venv/bin/python --blocks $(BLOCKS)
+
+bench-calls: .venv/.installed-dev ## calls of functions per step over another checkout's, on a machine however busy; BEFORE=path
+	$(BIN)/python benchmarks/calls.py --before $(BEFORE)/.venv/bin/python
 
 bench-scripts: .venv/.installed-dev ## what paceline.wrap costs a script; three minutes, a quiet machine
 	$(BIN)/python benchmarks/scripts.py
