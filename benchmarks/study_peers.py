@@ -24,7 +24,7 @@ from bounded import DidNotRun, TookTooLong, last_line
 from contenders import PEERS_ENVIRONMENT
 
 import paceline
-from paceline.store.runs import write_atomically
+from paceline.store.whole_files import write_atomically
 from paceline.strategies.local import Single
 from paceline.studies.evidence import PEERS
 from paceline.workloads.base import Workload

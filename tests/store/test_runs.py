@@ -2,7 +2,6 @@
 
 import json
 import os
-import resource
 import subprocess
 import sys
 import tracemalloc
@@ -12,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from paceline.errors import StoreError
-from paceline.store.runs import RunDir, all_runs, create_run, find_run, write_atomically
+from paceline.store.runs import RunDir, all_runs, create_run, find_run
+from paceline.store.whole_files import write_atomically
 
 FACTS = {"workload": "w"}
 
@@ -144,28 +144,6 @@ def test_a_seal_is_valid_json_or_none(run: RunDir):
     with pytest.raises(ValueError, match="JSON"):
         run.seal({"loss": float("nan")})
     assert not run.is_sealed
-
-
-def test_an_atomic_write_replaces_the_whole_and_leaves_nothing_beside(tmp_path: Path):
-    path = tmp_path / "result.json"
-    write_atomically(path, "a long first version")
-    write_atomically(path, "short")
-    assert path.read_text() == "short"
-    assert names_in(tmp_path) == ["result.json"]
-
-
-def test_a_write_that_fails_keeps_the_old_file_and_leaves_nothing_beside(tmp_path: Path):
-    path = tmp_path / "result.json"
-    write_atomically(path, "old")
-    limit = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (100, limit[1]))
-    try:
-        with pytest.raises(OSError, match="File too large"):
-            write_atomically(path, "n" * 1000)
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, limit)
-    assert path.read_text() == "old"
-    assert names_in(tmp_path) == ["result.json"]
 
 
 def test_a_file_in_the_way_is_told_and_left_alone(tmp_path: Path):

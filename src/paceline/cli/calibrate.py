@@ -113,7 +113,7 @@ def _write(path: Path, workload: str, rates: Rates, repeat: int) -> None:
     import tomli_w
 
     from paceline.planning.calibration import file_table
-    from paceline.store.runs import write_atomically
+    from paceline.store.whole_files import write_atomically
 
     device = path.name.removesuffix(".toml").removesuffix(".rates")
     source = f"paceline calibrate on {platform.node()}: the median of {repeat} steps"

@@ -72,7 +72,7 @@ def _own(path: Path, node: str) -> Path:
 def _write(path: Path, table: dict[str, Any]) -> None:
     import tomli_w
 
-    from paceline.store.runs import write_atomically
+    from paceline.store.whole_files import write_atomically
 
     write_atomically(path, tomli_w.dumps(table))
     (rates,) = table["workloads"].values()

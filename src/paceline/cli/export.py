@@ -71,7 +71,7 @@ def _refuse_runs(folders: list[Path]) -> None:
 
 def _tables(format_: str, stored: list[StoredRun], to: Path) -> list[Path]:
     from paceline.reporting.texts import without_formulas
-    from paceline.store.runs import written_beside
+    from paceline.store.whole_files import written_beside
 
     frames = {name: _joined(stored, name) for name in ("steps", "nodes", "evaluations", "losses")}
     nodes, seats = _unfolded(frames["nodes"])

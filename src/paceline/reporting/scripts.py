@@ -7,7 +7,7 @@ import hashlib
 from importlib import metadata
 
 from paceline.reporting.html import drawing_script
-from paceline.store.runs import write_atomically
+from paceline.store.whole_files import write_atomically
 from paceline.workloads.data.catalogue import default_data_dir
 
 

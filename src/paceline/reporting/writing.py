@@ -10,7 +10,7 @@ from paceline.exhibits.values import Figure, Page, Table, claims_table, labelled
 from paceline.reporting import texts
 from paceline.reporting.html import html
 from paceline.reporting.scripts import page_scripts
-from paceline.store.runs import write_atomically
+from paceline.store.whole_files import write_atomically
 
 PAGE = "report.html"
 

@@ -11,7 +11,8 @@ from paceline.comm.roster import Seat
 from paceline.comm.words import KeptFile, Stream
 from paceline.sinks.base import Sink
 from paceline.store.checkpoints import seat_state
-from paceline.store.runs import RunDir, named_beside
+from paceline.store.runs import RunDir
+from paceline.store.whole_files import named_beside
 
 # What must outlive the machine's loss of power.
 _LASTING: Final = ("model", "state")

@@ -25,7 +25,8 @@ from typing import Any, BinaryIO, Final, final
 from paceline.errors import StoreError
 from paceline.reading import schema, untrusted
 from paceline.reading.schema import AnyFloat
-from paceline.store.runs import RunDir, write_atomically
+from paceline.store.runs import RunDir
+from paceline.store.whole_files import write_atomically
 
 _FORMAT: Final = "paceline checkpoint 1"
 _MANIFEST: Final = "checkpoint.json"

@@ -33,7 +33,7 @@ _ROWS_TRACK, _PROFILE_TRACK = 0, 1000
 
 def write_chrome_trace(run: RunDir, result: Result, target: Path) -> None:
     """Write a sealed run as one JSON file."""
-    from paceline.store.runs import write_atomically
+    from paceline.store.whole_files import write_atomically
 
     events = list(_events(run, result))
     told = {"run": result.run, "strategy": result.strategy, "workload": result.workload}

@@ -16,7 +16,7 @@ from typing import Any, Final
 
 from paceline.errors import StoreError
 from paceline.reading import untrusted
-from paceline.store.runs import written_beside
+from paceline.store.whole_files import written_beside
 from paceline.system import address_space
 from paceline.system.interpreter import own_command
 

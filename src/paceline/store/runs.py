@@ -27,7 +27,7 @@ import secrets
 import shutil
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, Final, final
 
@@ -35,6 +35,7 @@ from paceline.errors import StoreError
 from paceline.reading import untrusted
 from paceline.reading.schema import fits
 from paceline.seats import parsed
+from paceline.store.whole_files import write_atomically, written_beside
 from paceline.system.linux import own_pid
 
 DEFAULT_OUT: Final = Path("runs")
@@ -338,42 +339,6 @@ def create_run(
         shutil.rmtree(run.path, ignore_errors=True)
         raise StoreError(f"cannot write a run to {out}: {error.strerror or error}") from error
     return run
-
-
-def written_beside(
-    path: Path, write: Callable[[BinaryIO], object], *, lasting: bool = True
-) -> None:
-    """Write a file whole or not at all: beside it first, then renamed.
-
-    The file beside it is new and of a name that nobody can foresee, so no link is followed. Unless
-    it is to be `lasting`, the machine may lose it when it loses its power.
-    """
-
-    def fill(beside: Path) -> None:
-        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-        with os.fdopen(os.open(beside, flags, 0o666), "wb") as file:
-            write(file)
-
-    named_beside(path, fill, lasting=lasting)
-
-
-def named_beside(path: Path, write: Callable[[Path], object], *, lasting: bool = True) -> None:
-    """Do the same with a library that opens files itself, by their names."""
-    beside = path.with_name(f".{path.name[:200]}.{secrets.token_hex(8)}.tmp")
-    try:
-        write(beside)
-        if lasting:
-            with untrusted.opened(beside) as file:
-                os.fsync(file.fileno())
-        beside.replace(path)
-    except BaseException:
-        beside.unlink(missing_ok=True)
-        raise
-
-
-def write_atomically(path: Path, text: str, *, lasting: bool = True) -> None:
-    """Write a text whole or not at all."""
-    written_beside(path, lambda file: file.write(text.encode("utf-8")), lasting=lasting)
 
 
 def all_runs(out: Path) -> Iterator[RunDir]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, Final, Protocol, final
 from paceline.errors import StateError, StoreError
 from paceline.reading.untrusted import MOST_JSON_BYTES, one_line, opened, parsed_json, visible
 from paceline.store.direct import DirectFile
-from paceline.store.runs import written_beside
+from paceline.store.whole_files import written_beside
 from paceline.training.state import State, Value
 
 if TYPE_CHECKING:

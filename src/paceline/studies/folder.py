@@ -24,8 +24,9 @@ from typing import Any, Final, final
 from paceline.errors import StoreError
 from paceline.reading import schema, untrusted
 from paceline.settings import Fields
-from paceline.store.runs import RunDir, write_atomically
+from paceline.store.runs import RunDir
 from paceline.store.stored import StoredRun
+from paceline.store.whole_files import write_atomically
 from paceline.studies import NOTE, RUNS
 from paceline.studies.grid import Variant
 from paceline.studies.keys import key_of_table

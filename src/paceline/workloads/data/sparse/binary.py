@@ -17,7 +17,7 @@ import numpy as np
 from paceline.errors import DataError
 from paceline.reading import untrusted
 from paceline.reading.schema import read
-from paceline.store.runs import write_atomically
+from paceline.store.whole_files import write_atomically
 from paceline.workloads.data.sparse.examples import Array, Examples
 
 DESCRIPTION = "rows.json"

@@ -15,7 +15,7 @@ from typing import Any, final
 from paceline.errors import DataError
 from paceline.reading import untrusted
 from paceline.reading.schema import read
-from paceline.store.runs import write_atomically
+from paceline.store.whole_files import write_atomically
 from paceline.workloads.data.catalogue import default_data_dir
 from paceline.workloads.data.sources.base import Progress
 from paceline.workloads.data.sparse.binary import NOTES

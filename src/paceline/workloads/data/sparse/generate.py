@@ -13,7 +13,7 @@ import numpy as np
 from paceline.errors import DataError
 from paceline.reading import untrusted
 from paceline.reading.schema import read
-from paceline.store.runs import written_beside
+from paceline.store.whole_files import written_beside
 from paceline.workloads.data.catalogue import default_data_dir
 from paceline.workloads.data.sources.base import Progress
 from paceline.workloads.data.sparse import shape

@@ -11,7 +11,7 @@ from typing import Any, final
 from paceline.errors import DataError
 from paceline.reading import untrusted
 from paceline.reading.schema import read
-from paceline.store.runs import write_atomically
+from paceline.store.whole_files import write_atomically
 from paceline.workloads.data.sparse.binary import MOST, NOTES, Coding, Kind
 from paceline.workloads.data.sparse.features import NUM_COLUMNS
 from paceline.workloads.data.sparse.reading import BadRows
