@@ -66,7 +66,7 @@ class Roster:
     workers_since: int = 0
     """The epoch from which on there are these workers. One may have come and gone just before: to
     compare names does not tell."""
-    gone: dict[str, int] = dataclasses.field(default_factory=dict)
+    gone: dict[str, int] = dataclasses.field(default_factory=dict, hash=False)
     """Of each seat that was given up, and is not taken anew, its last incarnation."""
 
     @staticmethod
