@@ -13,6 +13,7 @@ from typing import Any
 
 from paceline.clusters.base import Departure
 from paceline.comm import words
+from paceline.comm.keepsakes import Copy
 from paceline.comm.line import Garbled, Line, LineClosed
 from paceline.comm.roster import Roster, Seat
 from paceline.comm.words import Word
@@ -180,7 +181,7 @@ class FakeSeat:
     ends_here: bool = False
     errand: Word | None = None
     roster: Roster | None = None
-    unwritten: words.Copy | None = None
+    unwritten: Copy | None = None
     phase: str = "starting"
     notes: list[str] = field(default_factory=list)
     enters: bool = False

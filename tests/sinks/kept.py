@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import final
 
-from paceline.comm.words import KeptFile, Stream
+from paceline.comm.keepsakes import KeptFile, Stream
 from paceline.sinks.base import Sink
 
 

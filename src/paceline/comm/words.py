@@ -9,8 +9,9 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Literal, final
 
+from paceline.comm.keepsakes import Copy, KeptFile, Stream
 from paceline.comm.roster import Roster
-from paceline.outcome.accounts import RefusedSteps, ServerAccount, WorkerAccount
+from paceline.outcome.accounts import RefusedSteps, RowsHeld, ServerAccount, WorkerAccount
 from paceline.outcome.rows import NodeSample, StepsRow
 from paceline.reading.schema import AnyFloat
 
@@ -24,12 +25,6 @@ Phase = Literal[
     "evaluating",
     "ending",
 ]
-Stream = Literal["rows", "losses", "log"]
-"""What a seat adds to while it goes on."""
-Copy = Literal["state", "snapshot"]
-"""A seat's state: as part of a checkpoint, or by itself."""
-KeptFile = Literal["model", "graph", "trace", "operators", "state", "snapshot"]
-"""What a seat makes as a whole."""
 
 
 @dataclass(frozen=True)
@@ -166,24 +161,6 @@ class Here(Word):
     pid: int
     address: str | None = None
     key: str | None = None
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class RowsHeld:
-    """The training rows that a worker reads, as its machine has them."""
-
-    where: str
-    """What the user calls the machine."""
-    origin: str
-    """Where the rows come from."""
-    number: int
-    checksum: str | None
-    """Of a sample; None where rows are drawn anew each time."""
-
-    def __str__(self) -> str:
-        told = "" if self.checksum is None else f", checksum {self.checksum}"
-        return f"{self.origin or 'its data'} ({self.number:,} rows{told})"
 
 
 @final

@@ -13,7 +13,7 @@ In the driver, no torch:
 In a seat:
 
 - a worker: `worker`, `session`, `feed`, `row_writer`, `limits`, `evaluation`, `graph`,
-  `worker_state`
+  `worker_state`, `worker_account`
 - its place: `seating`, `computing`, `fingerprint`; a server: `serving`
 - checkpoints: `upkeep`, `restoring`
 - what is no run: `thread_trial`, `node_tasks`

@@ -8,10 +8,11 @@ from typing import final
 
 from paceline.comm.line import Line
 from paceline.comm.roster import Roster, Seat, Sitting
-from paceline.comm.words import Failed, Fetch, Here, Joined, Lost, Members, Piece, RowsHeld, Word
+from paceline.comm.words import Failed, Fetch, Here, Joined, Lost, Members, Piece, Word
 from paceline.engine.fingerprint import Sums, data_difference, difference
 from paceline.engine.lines import Lines
 from paceline.engine.oddities import Odd
+from paceline.outcome.accounts import RowsHeld
 from paceline.seats import Role
 
 

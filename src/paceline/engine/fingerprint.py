@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from torch import nn
 
-    from paceline.comm.words import RowsHeld
+    from paceline.outcome.accounts import RowsHeld
 
 Sums = Mapping[str, int]
 

@@ -6,7 +6,8 @@ import base64
 from pathlib import Path
 from typing import Final, final
 
-from paceline.comm.words import Copy, Fetch, Portion
+from paceline.comm.keepsakes import Copy
+from paceline.comm.words import Fetch, Portion
 from paceline.engine.oddities import Odd
 from paceline.reading.untrusted import opened
 from paceline.seats import parsed

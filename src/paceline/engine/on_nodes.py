@@ -17,6 +17,7 @@ from paceline.comm.roster import Seat
 from paceline.comm.words import Answered, Failed, Piece
 from paceline.errors import RunError
 from paceline.store.runs import RunDir
+from paceline.system.waiting import Deadline
 
 _LOOK_S: Final = 0.02
 # How long a seat that hung up has to be told of.
@@ -113,7 +114,7 @@ class _Hearing:
                 raise RunError(f"on {self._nodes[each.seat]}: {each.reason}")
 
     def _await_ends(self) -> None:
-        until_s = time.monotonic() + _LEAVING_S
-        while self._left.keys() != self._nodes.keys() and time.monotonic() < until_s:
+        deadline = Deadline(_LEAVING_S)
+        while self._left.keys() != self._nodes.keys() and deadline.left_s:
             self._note_departures()
             time.sleep(_LOOK_S)

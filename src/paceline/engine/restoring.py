@@ -10,6 +10,7 @@ from typing import Final, final
 
 from paceline.clusters.base import Berth
 from paceline.comm import words
+from paceline.comm.keepsakes import Copy
 from paceline.errors import StoreError
 from paceline.store.checkpoints import folder_of, seat_state
 from paceline.store.runs import RunDir
@@ -44,7 +45,7 @@ class States:
             return read_state(path) if path.exists() else None
         return self._fetched("snapshot", seat) or None
 
-    def _fetched(self, what: words.Copy, seat: str) -> dict[str, Value]:
+    def _fetched(self, what: Copy, seat: str) -> dict[str, Value]:
         with tempfile.TemporaryDirectory(prefix="paceline-") as folder:
             path = Path(folder, "state")
             with path.open("xb") as file:
@@ -52,7 +53,7 @@ class States:
                     file.write(data)
             return read_state(path) if path.stat().st_size else {}
 
-    def _portions(self, what: words.Copy, seat: str) -> Iterator[bytes]:
+    def _portions(self, what: Copy, seat: str) -> Iterator[bytes]:
         """Ask for portion after portion, some ahead; the first empty one is the end."""
         asked, size = 0, 1 << 16
         for _ in range(_ASKED_AHEAD):

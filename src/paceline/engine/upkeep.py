@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Final, final
 
 from paceline.comm import words
+from paceline.comm.keepsakes import Copy
 from paceline.comm.seat_line import SeatLine
 from paceline.errors import Aborted, StateError, StoreError
 from paceline.sinks.base import Sink
@@ -38,7 +39,7 @@ class Upkeep:
         """Have memory for a copy ready before the first one is due, in another thread."""
         self._start(self._copier.prepare, state)
 
-    def keep(self, what: words.Copy, state: State) -> None:
+    def keep(self, what: Copy, state: State) -> None:
         """Copy a state, say so, and write the copy in another thread."""
         if self._writer is not None:
             self._writer.join()  # its copy is in the memory that this one needs
@@ -46,7 +47,7 @@ class Upkeep:
         self._line.send(words.Copied(what))
         self._start(self._write, what, copy)
 
-    def keep_unless_busy(self, what: words.Copy, state: State) -> bool:
+    def keep_unless_busy(self, what: Copy, state: State) -> bool:
         """The same, unless the copy before is still being written; returns whether it is kept."""
         if self._writer is not None and self._writer.is_alive():
             return False
@@ -69,7 +70,7 @@ class Upkeep:
         if self._writer is not None:
             self._writer.join(_CLOSING_S)
 
-    def _write(self, what: words.Copy, copy: State) -> None:
+    def _write(self, what: Copy, copy: State) -> None:
         with contextlib.suppress(Aborted):
             try:
                 written = self._put(what, copy)
@@ -80,7 +81,7 @@ class Upkeep:
                 words.Kept(what=what, num_bytes=written.num_bytes, digest=written.digest)
             )
 
-    def _put(self, what: words.Copy, copy: State) -> WrittenFile:
+    def _put(self, what: Copy, copy: State) -> WrittenFile:
         made: list[WrittenFile] = []
 
         def write(path: Path) -> None:

@@ -11,7 +11,7 @@ import sys
 import traceback
 from collections.abc import Iterator
 from functools import cached_property
-from typing import Any, Final, TypeVar, final
+from typing import Final, TypeVar, final
 
 import torch
 
@@ -27,9 +27,10 @@ from paceline.engine.limits import NEVER
 from paceline.engine.restoring import States
 from paceline.engine.row_writer import RowWriter
 from paceline.engine.seating import BUILDING, profile_of, spec_of, take_place
-from paceline.engine.serving import naming_what_was_counted, serve
+from paceline.engine.serving import serve
 from paceline.engine.session import WorkerSession
 from paceline.engine.upkeep import Upkeep
+from paceline.engine.worker_account import account_of_worker
 from paceline.engine.worker_state import kept_state, restore_worker
 from paceline.errors import (
     Aborted,
@@ -40,16 +41,11 @@ from paceline.errors import (
     SpecError,
     WorkloadError,
 )
-from paceline.measure.clock import Clock, virtual
+from paceline.measure.clock import Clock
 from paceline.measure.monitor import watch_node
-from paceline.measure.process_usage import peak_bytes
 from paceline.measure.recorder import Recorder
 from paceline.measure.thread_usage import ThreadUsage
-from paceline.outcome.accounts import (
-    RefusedSteps,
-    WorkerAccount,
-    account_of,
-)
+from paceline.outcome.accounts import RefusedSteps, RowsHeld
 from paceline.spec import RunSpec
 from paceline.strategies.base import Member
 from paceline.system.listeners import own_listeners
@@ -226,7 +222,7 @@ class Worker:
                 except Finished:
                     return  # the others came to their end before they took it in
                 self._train_to_its_end()
-            self.line.send(words.Trained(self._account()))
+            self.line.send(words.Trained(account_of_worker(self)))
             if self.profile is not None:
                 self.profile.write(self.line.clock() - start.start_s, self.spec.dilation)
             if self.rank == 0 and self.spec.record.tensorboard:
@@ -254,11 +250,11 @@ class Worker:
         if self.spec.checkpoint_every is not None and not self.session.num_steps:
             self.upkeep.prepare(kept_state(self, is_first=self.rank == 0))
 
-    def _rows_held(self) -> words.RowsHeld | None:
+    def _rows_held(self) -> RowsHeld | None:
         """Say what is read here, where that is another machine than the driver's."""
         if self.label is None or self.spec.is_replayed:
             return None
-        return words.RowsHeld(
+        return RowsHeld(
             where=self.label,
             origin=self.train_data.origin,
             number=len(self.train_data),
@@ -343,37 +339,6 @@ class Worker:
             with contextlib.suppress(Finished):  # the word for it comes next
                 self.member.regroup()
         return word
-
-    def _account(self) -> WorkerAccount:
-        with naming_what_was_counted():
-            return account_of(WorkerAccount, self._totals())
-
-    def _totals(self) -> dict[str, Any]:
-        return {
-            "train_s": self.clock.now_s(),
-            "worker_steps": self.session.num_steps,
-            "samples": self.session.num_samples,
-            "global_steps": self.member.global_steps,
-            "final_loss": self.recorder.final_loss(),
-            "model_bytes": self.replica.num_bytes,
-            "touched_rows": self.feed.touched_rows,
-            "row_bytes": self.replica.row_bytes,
-            "memory_peak_bytes": peak_bytes(),
-            "parameter_bytes": self._parameter_bytes(),
-            "odd_losses": self.recorder.num_odd,
-            **virtual(self._counted(), self.spec.dilation),
-            **self.train_data.counted(),
-            **self.place.refusals.table(),
-            **self.place.counted(),
-        }
-
-    def _parameter_bytes(self) -> int | None:
-        """How much there is to exchange in a step; of a table it depends on the batch."""
-        replica = self.replica
-        return replica.parameters.nbytes if replica.table is None else None
-
-    def _counted(self) -> dict[str, Any]:
-        return {**self.usage.table(), **self.member.counted(), **self.compute.counted()}
 
     def _save(self) -> None:
         """Keep the final parameters."""

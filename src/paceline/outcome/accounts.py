@@ -132,3 +132,21 @@ def account_of(cls: type[A], counted: Mapping[str, Any]) -> A:
         raise ValueError(f"it holds more than plain values: {error}") from error
     other = {key: table.pop(key) for key in table.keys() - known}
     return schema.read(cls, {**table, "other": dict(sorted(other.items()))}, strict=True)
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class RowsHeld:
+    """The training rows that a worker reads, as its machine has them."""
+
+    where: str
+    """What the user calls the machine."""
+    origin: str
+    """Where the rows come from."""
+    number: int
+    checksum: str | None
+    """Of a sample; None where rows are drawn anew each time."""
+
+    def __str__(self) -> str:
+        told = "" if self.checksum is None else f", checksum {self.checksum}"
+        return f"{self.origin or 'its data'} ({self.number:,} rows{told})"

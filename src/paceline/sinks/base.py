@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 
-from paceline.comm.words import KeptFile, Stream
+from paceline.comm.keepsakes import KeptFile, Stream
 
 
 class Sink(ABC):

@@ -12,8 +12,9 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final, Literal, cast, final, get_args
 
+from paceline.comm.keepsakes import KeptFile, Stream
 from paceline.comm.roster import Seat
-from paceline.comm.words import KeptFile, Piece, Stream
+from paceline.comm.words import Piece
 from paceline.errors import StoreError
 from paceline.seats import Role
 from paceline.sinks.folder import FolderSink

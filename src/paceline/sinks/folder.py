@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, final
 
+from paceline.comm.keepsakes import KeptFile, Stream
 from paceline.comm.roster import Seat
-from paceline.comm.words import KeptFile, Stream
 from paceline.sinks.base import Sink
 from paceline.store.checkpoints import seat_state
 from paceline.store.runs import RunDir

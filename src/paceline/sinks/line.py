@@ -19,8 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, final
 
+from paceline.comm.keepsakes import KeptFile, Stream
 from paceline.comm.seat_line import SeatLine
-from paceline.comm.words import KeptFile, Piece, Stream
+from paceline.comm.words import Piece
 from paceline.errors import Aborted, StoreError
 from paceline.sinks.base import Sink
 from paceline.system.waiting import Deadline

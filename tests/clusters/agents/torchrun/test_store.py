@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from paceline.clusters.agents import json_process
 from paceline.clusters.agents.torchrun import store, store_process
 from paceline.clusters.agents.torchrun.place import RankPlace
 from paceline.clusters.agents.torchrun.store import Store
@@ -29,7 +30,7 @@ def store_of(monkeypatch):
             "    sys.stdin.readline()\n"
         )
         command = [sys.executable, "-c", script, json.dumps(answers)]
-        monkeypatch.setattr(store, "own_command", lambda *_: command)
+        monkeypatch.setattr(json_process, "own_command", lambda *_: command)
         made.append(Store(PLACE, 1.0))
         return made[-1]
 

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-import contextlib
-import json
-import os
-import select
-import subprocess
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import IO, Any, Final, final
 
+from paceline.clusters.agents.json_process import JsonProcess
 from paceline.errors import RunError
 from paceline.reading import schema
-from paceline.system.interpreter import own_command
-from paceline.system.waiting import Deadline, end_of
+from paceline.system.waiting import Deadline
 
 # How much longer than its own patience it may take: Ray is imported, and starts a process per node.
 _GRACE_S: Final = 90.0
@@ -63,16 +58,12 @@ class Broker:
         """
         self._label = f"Ray at {address}"
         self._patience_s = patience_s
-        self._rest = b""
         self._lost: dict[int, str] = {}
         self._said: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 - it lives as long as we do
-        self._process = subprocess.Popen(
-            own_command("paceline.clusters.agents.ray.broker_process"),
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self._said,
+        self._process = JsonProcess(
+            "paceline.clusters.agents.ray.broker_process", stderr=self._said
         )
-        self._send(
+        self._process.say(
             {
                 "address": address,
                 "nodes": num_nodes,
@@ -95,7 +86,7 @@ class Broker:
 
     def serve(self, index: int, sealed: str) -> None:
         """Have the agent of a node started; does not wait."""
-        self._send({"index": index, "sealed": sealed})
+        self._process.say({"index": index, "sealed": sealed})
 
     def failure(self, index: int) -> str | None:
         """Say why a node's agent cannot go on, if so; does not wait."""
@@ -105,16 +96,8 @@ class Broker:
 
     def close(self) -> None:
         """Give everything back. Idempotent."""
-        assert self._process.stdout is not None
-        end_of(self._process, _LEAVING_S)
-        self._process.stdout.close()
+        self._process.close(_LEAVING_S)
         self._said.close()
-
-    def _send(self, word: Mapping[str, Any]) -> None:
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it has ended, and has said why
-            self._process.stdin.write(json.dumps(word).encode() + b"\n")
-            self._process.stdin.flush()
 
     def _answer(self, kind: str, tell: Callable[[str], None]) -> Any:
         deadline = Deadline(_CONNECTING_S)
@@ -134,18 +117,11 @@ class Broker:
         raise RunError(f"{self._label}: {reason}")
 
     def _heard(self, timeout_s: float) -> dict[str, Any] | None:
-        stdout = self._process.stdout
-        assert stdout is not None
-        while b"\n" not in self._rest:
-            if not select.select([stdout], [], [], timeout_s)[0]:
-                return None
-            data = os.read(stdout.fileno(), 1 << 16)
-            if not data:
-                return None
-            self._rest += data
-        line, _, self._rest = self._rest.partition(b"\n")
-        word: dict[str, Any] = json.loads(line)
-        return word
+        """Give the next word; None: none came in time, or it has ended (see `_own_failure`)."""
+        try:
+            return self._process.hear(timeout_s)
+        except EOFError:
+            return None
 
     def _take(self, word: Mapping[str, Any]) -> None:
         if "lost" in word:
@@ -156,7 +132,7 @@ class Broker:
             raise RunError(f"{self._label}: {why}")
 
     def _own_failure(self) -> str | None:
-        code = self._process.poll()
+        code = self._process.exit_code()
         if code is None:
             return None
         self._said.seek(0)

@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import dataclasses
 import json
 import math
-import os
-import select
-import subprocess
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, Self, final
 
+from paceline.clusters.agents.json_process import JsonProcess
 from paceline.clusters.agents.torchrun.place import RankPlace
 from paceline.errors import RunError
-from paceline.system.interpreter import own_command
-from paceline.system.waiting import end_of
 
 # How long nothing at all may come: torch is imported before the first word.
 _GRACE_S: Final = 60.0
@@ -36,11 +31,9 @@ class Store:
         """Start to connect; does not wait."""
         self._label = f"torchrun's store at {place.store_host} port {place.store_port}"
         asked = json.dumps({**dataclasses.asdict(place), "timeout_s": patience_s})
-        command = own_command("paceline.clusters.agents.torchrun.store_process", asked)
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._process = JsonProcess("paceline.clusters.agents.torchrun.store_process", asked)
         self._patience_s = patience_s
         self._is_connected = False
-        self._rest = b""
         self._glanced_s = -math.inf
         self._is_glancing = False
         self._found: dict[str, bytes] = {}
@@ -68,7 +61,7 @@ class Store:
                 self._note(answer)
         if not self._is_glancing and time.monotonic() - self._glanced_s >= _GLANCE_S:
             self._glanced_s, self._is_glancing = time.monotonic(), True
-            self._say({"verb": "which", "key": sign, "keys": [*keys]})
+            self._process.say({"verb": "which", "key": sign, "keys": [*keys]})
         return self._found
 
     def _note(self, answer: Mapping[str, Any]) -> None:
@@ -92,9 +85,7 @@ class Store:
 
     def close(self) -> None:
         """End the process that speaks with it. Idempotent."""
-        assert self._process.stdout is not None
-        end_of(self._process, _LEAVING_S)
-        self._process.stdout.close()
+        self._process.close(_LEAVING_S)
 
     def __enter__(self) -> Self:
         return self
@@ -108,14 +99,8 @@ class Store:
             self._is_connected = True
         if self._is_glancing:
             self._note(self._hear())
-        self._say({"verb": verb, "key": key, **more})
+        self._process.say({"verb": verb, "key": key, **more})
         return self._hear()
-
-    def _say(self, word: Mapping[str, Any]) -> None:
-        assert self._process.stdin is not None
-        with contextlib.suppress(BrokenPipeError):  # it has ended, and has said why
-            self._process.stdin.write(json.dumps(word).encode() + b"\n")
-            self._process.stdin.flush()
 
     def _hear(self) -> Mapping[str, Any]:
         """Wait for an answer, for as long as the store itself answers whoever waits there."""
@@ -131,17 +116,11 @@ class Store:
 
     def _answer(self, timeout_s: float) -> dict[str, Any] | None:
         """Read a line, if one comes in time."""
-        stdout = self._process.stdout
-        assert stdout is not None
-        while b"\n" not in self._rest:
-            if not select.select([stdout], [], [], timeout_s)[0]:
-                return None
-            data = os.read(stdout.fileno(), 1 << 16)
-            if not data:
-                raise RunError(f"{self._label}: the process that speaks with it has ended")
-            self._rest += data
-        line, _, self._rest = self._rest.partition(b"\n")
-        answer: dict[str, Any] = json.loads(line)
-        if "error" in answer:
+        try:
+            answer = self._process.hear(timeout_s)
+        except EOFError:
+            reason = "the process that speaks with it has ended"
+            raise RunError(f"{self._label}: {reason}") from None
+        if answer is not None and "error" in answer:
             raise RunError(f"{self._label}: {answer['error']}")
         return answer
