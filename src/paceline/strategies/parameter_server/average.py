@@ -32,7 +32,7 @@ _KEPT: Final = ("keep", "_is_over", "_stops")
 
 
 @final
-@dataclass
+@dataclass(slots=True)
 class _Push:
     """The newest push of a worker."""
 
@@ -109,7 +109,8 @@ class Average(Application):
             gradients[worker] = arrival.gradient
             if len(gradients) == self._needed:
                 self._close(arrival.chunk)
-        self._tell()
+        if self._untold:
+            self._tell()
 
     def _begin(self, arrival: Arrival) -> _Push:
         """A push begins: it belongs to this update, or comes too late for it."""
@@ -146,9 +147,10 @@ class Average(Application):
     def _decide_if_all_spoke(self) -> None:
         if self._is_decided or len(self._members) < self._needed:
             return
-        if not all(self._pushes[worker].arrived_ns for worker in self._members):
+        arrived_ns = [self._pushes[worker].arrived_ns for worker in self._members]
+        if not all(arrived_ns):
             return
-        self._note_arrivals()
+        self._note_arrivals(arrived_ns)
         if self._is_refused:
             self._void(REFUSED)
             return
@@ -175,10 +177,11 @@ class Average(Application):
     def _close(self, chunk: Chunk) -> None:
         """All gradients of a chunk are in: average, apply, answer."""
         keep, number = self.keep, self.keep.version + 1
-        by_rank = sorted(self._gradients[chunk.index].items())
+        gradients = self._gradients[chunk.index]
+        by_rank = sorted(gradients)
         if not self._is_decided:
             keep.keep_before(chunk)
-        keep.apply(chunk, self._mean([gradient for _, gradient in by_rank]), number)
+        keep.apply(chunk, self._mean([gradients[worker] for worker in by_rank]), number)
         if self._touched and self._num_open == 1:
             keep.apply_rows(*self._joined_rows(len(by_rank)), number)
         self._gradients[chunk.index] = {}
@@ -187,9 +190,9 @@ class Average(Application):
         self._untold = []
         if self._num_open == 0 and self._is_decided:
             self._finish_update()
-        for worker, _ in by_rank:
+        for worker in by_rank:
             keep.answer(worker, chunk, flags | DECIDED if worker in untold else flags, number)
-        self._untold += [worker for worker in untold if worker not in dict(by_rank)]
+        self._untold += [worker for worker in untold if worker not in gradients]
         self._answer_late()
 
     def _mean(self, gradients: list[Tensor]) -> Tensor:
@@ -244,14 +247,14 @@ class Average(Application):
             self._joining = set()
         self._needed = max(1, len(self._workers) - self._num_spare)
 
-    def _note_arrivals(self) -> None:
+    def _note_arrivals(self, arrived_ns: Sequence[int]) -> None:
+        """Count when each member's word came."""
         tally = self.keep.tally
-        arrived_ns = {worker: self._pushes[worker].arrived_ns for worker in self._members}
-        first_ns, last_ns = min(arrived_ns.values()), max(arrived_ns.values())
-        for worker, moment_ns in arrived_ns.items():
+        first_ns, last_ns = min(arrived_ns), max(arrived_ns)
+        for worker, moment_ns in zip(self._members, arrived_ns, strict=True):
             tally.late_ns[worker] += moment_ns - first_ns
             tally.wait_ns[worker] += last_ns - moment_ns
-        tally.last[max(arrived_ns, key=lambda worker: arrived_ns[worker])] += 1
+        tally.last[self._members[arrived_ns.index(last_ns)]] += 1
 
     def _answer_late(self) -> None:
         """Answer pushes that were dropped, unless an update is under way that may be undone.
@@ -259,6 +262,8 @@ class Average(Application):
         Where that one needs everyone, and nothing of it is applied, it waits for them; so it does
         where too few others are left, as when most of them come from before a server went back.
         """
+        if not self._too_late:
+            return
         num_others = len(self._there - {*self._too_late})
         needs_them = not self._num_spare or num_others < self._needed
         is_awaited = needs_them and len(self._members) < self._needed
