@@ -19,28 +19,7 @@ Row = dict[str, Any]
 
 def nodes(sides: Sequence[Side], labels: tuple[str, ...] = ()) -> Table | None:
     """What each node used, in the run of each side whose lines are drawn."""
-    rows = [
-        {
-            "side": side.label,
-            "node": node.name,
-            "seats": ", ".join(node.seats),
-            "cpu_mean": node.cpu_percent_mean,
-            "cpu_peak": node.cpu_percent_peak,
-            "memory_peak": node.memory_peak_bytes,
-            "link": node.link_bits_per_s,
-            "link_sent": node.link_sent_bits_per_s,
-            "link_received": node.link_received_bits_per_s,
-            "sent": node.net_sent_bytes,
-            "received": node.net_received_bytes,
-            "packets_sent": node.packets_sent,
-            "packets_received": node.packets_received,
-            "device_busy": node.device_busy_percent,
-            "disk_read": node.disk_read_bytes,
-            "disk_written": node.disk_written_bytes,
-        }
-        for side in sides
-        for node in side.shown.result.nodes
-    ]
+    rows = [row for side in sides for row in _node_rows(side)]
     columns = [
         SIDE,
         NODE,
@@ -62,6 +41,30 @@ def nodes(sides: Sequence[Side], labels: tuple[str, ...] = ()) -> Table | None:
     counted = {node.network_counted_by for side in sides for node in side.shown.result.nodes}
     note = _HANDED_OVER if "transports" in counted else ""
     return _table("nodes", "By node", rows, columns, note=note, labels=labels)
+
+
+def _node_rows(side: Side) -> list[Row]:
+    return [
+        {
+            "side": side.label,
+            "node": node.name,
+            "seats": ", ".join(node.seats),
+            "cpu_mean": node.cpu_percent_mean,
+            "cpu_peak": node.cpu_percent_peak,
+            "memory_peak": node.memory_peak_bytes,
+            "link": node.link_bits_per_s,
+            "link_sent": node.link_sent_bits_per_s,
+            "link_received": node.link_received_bits_per_s,
+            "sent": node.net_sent_bytes,
+            "received": node.net_received_bytes,
+            "packets_sent": node.packets_sent,
+            "packets_received": node.packets_received,
+            "device_busy": node.device_busy_percent,
+            "disk_read": node.disk_read_bytes,
+            "disk_written": node.disk_written_bytes,
+        }
+        for node in side.shown.result.nodes
+    ]
 
 
 _HANDED_OVER = "Without links, senders count bytes, including those exchanged within a node."

@@ -78,14 +78,12 @@ def _priced(rows: Sequence[Mapping[str, Any]]) -> bool:
     return any(row["cost"] is not None for row in rows)
 
 
-def _over_machines(
-    rows: list[dict[str, Any]], sides: Mapping[str, str], checked: Checked
-) -> list[Exhibit]:
+def _over_machines_table(rows: list[dict[str, Any]], checked: Checked) -> Table:
     label = Column(name="label", label="strategy")
     limit = Column(name="limit", label="limited by")
     speed_up = Column(name="speed_up", label="speed-up", form=".2f")
     low, high = (Column(name=n, label=f"{n}est", form=",.4g") for n in ("low", "high"))
-    table = table_of(
+    return table_of(
         "over-machines",
         "Predicted",
         rows,
@@ -106,6 +104,12 @@ def _over_machines(
         else "Of each strategy the quickest "
         "number of servers. How far predictions are off was not checked: there is no band.",
     )
+
+
+def _over_machines(
+    rows: list[dict[str, Any]], sides: Mapping[str, str], checked: Checked
+) -> list[Exhibit]:
+    table = _over_machines_table(rows, checked)
     return [
         Figure(
             name="rate",

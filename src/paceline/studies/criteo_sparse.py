@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 import polars
@@ -61,25 +61,33 @@ def time_and_accuracy(evidence: Evidence) -> Table:
     for mode, strategy in MODES.items():
         runs = evidence.need("steps", strategy=strategy)
         shown += runs
-        rows.append(
-            {
-                "mode": mode,
-                "steps": runs[0].result.global_steps,
-                **medians.of_seeds(
-                    training=of(runs, train_s),
-                    evaluated=of(runs, _with_evaluations),
-                    per_1000=of(runs, per_1000_steps),
-                    accuracy=of(runs, accuracy),
-                ),
-                "n": len(runs),
-                "larger": larger_class(runs[0]),
-                "said_s": 60 * TABLE_1[mode][0],
-                "said_1000": PER_1000[mode],
-                "said_accuracy": TABLE_1[mode][1] / 100,
-            }
-        )
+        rows.append(_time_row(mode, runs))
+    title = "Time and accuracy at batch 1 (Jin et al., table 1)"
+    note = medians.NOTE + _origin(shown)
+    return charts.side_by_side("table-1", title, rows, _time_columns(), note=note, runs=shown)
+
+
+def _time_row(mode: str, runs: Sequence[StoredRun]) -> dict[str, object]:
+    return {
+        "mode": mode,
+        "steps": runs[0].result.global_steps,
+        **medians.of_seeds(
+            training=of(runs, train_s),
+            evaluated=of(runs, _with_evaluations),
+            per_1000=of(runs, per_1000_steps),
+            accuracy=of(runs, accuracy),
+        ),
+        "n": len(runs),
+        "larger": larger_class(runs[0]),
+        "said_s": 60 * TABLE_1[mode][0],
+        "said_1000": PER_1000[mode],
+        "said_accuracy": TABLE_1[mode][1] / 100,
+    }
+
+
+def _time_columns() -> list[Column]:
     percent = {"unit": "%", "form": ".2f", "scale": 100.0}
-    columns = [
+    return [
         Column(name="mode", label="mode"),
         Column(name="steps", label="steps", form=",d"),
         *medians.columns(
@@ -108,9 +116,6 @@ def time_and_accuracy(evidence: Evidence) -> Table:
         ),
         Column(name="said_accuracy", label="Jin et al.: accuracy", published=True, **percent),  # type: ignore[arg-type]
     ]
-    title = "Time and accuracy at batch 1 (Jin et al., table 1)"
-    note = medians.NOTE + _origin(shown)
-    return charts.side_by_side("table-1", title, rows, columns, note=note, runs=shown)
 
 
 def bottleneck(evidence: Evidence) -> Table:
@@ -136,22 +141,27 @@ def bottleneck(evidence: Evidence) -> Table:
     return charts.side_by_side("table-2", title, rows, columns, note=note, runs=shown)
 
 
+def _batch_row(batch: int, runs: Mapping[str, Sequence[StoredRun]]) -> dict[str, object]:
+    row: dict[str, object] = {"batch": batch}
+    for mode, found in runs.items():
+        times, right = of(found, train_s), of(found, accuracy)
+        row[f"ours_{mode}"] = median(times) if times else None
+        row[f"accuracy_{mode}"] = median(right) if right else None
+        row[f"said_{mode}"] = TABLE_3[mode].get(batch)
+    return row
+
+
 def batch_times(evidence: Evidence) -> Table:
     """Seconds for the same rows by batch, beside Jin et al.'s."""
     rows, shown = [], []
     for batch in sorted(evidence.values("batch", "batch")):
-        row: dict[str, object] = {"batch": batch}
-        for mode, strategy in MODES.items():
-            runs = evidence.find("batch", strategy=strategy, batch=batch)
-            shown += runs
-            times = of(runs, train_s)
-            row[f"ours_{mode}"] = median(times) if times else None
-            right = of(runs, accuracy)
-            row[f"accuracy_{mode}"] = median(right) if right else None
-            row[f"said_{mode}"] = TABLE_3[mode].get(batch)
+        runs = {
+            mode: evidence.find("batch", strategy=strategy, batch=batch)
+            for mode, strategy in MODES.items()
+        }
+        shown += [run for each in runs.values() for run in each]
         shares = of(evidence.find("batch", batch=batch), larger_class)
-        row["larger"] = median(shares) if shares else None
-        rows.append(row)
+        rows.append({**_batch_row(batch, runs), "larger": median(shares) if shares else None})
     if not rows:
         raise evidence.lacking("batch")
     columns = [BATCH]
