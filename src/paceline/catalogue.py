@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 
 from paceline.errors import Problem, SpecError, users_traceback
 from paceline.system.interpreter import find_below
-from paceline.system.places import found_at, name_of
+from paceline.system.named_files import found_at, name_of
 
 if TYPE_CHECKING:
     from paceline.description import Description

@@ -21,7 +21,7 @@ from pydantic import AllowInfNan, BeforeValidator, ConfigDict, TypeAdapter, Vali
 from pydantic.errors import PydanticUndefinedAnnotation, PydanticUserError
 
 from paceline.errors import Problem, SpecError
-from paceline.system.places import name_of
+from paceline.system.named_files import name_of
 
 D = TypeVar("D", bound="Description")
 

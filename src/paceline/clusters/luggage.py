@@ -18,7 +18,7 @@ from typing import Final, final
 from paceline.clusters.sent_folders import make_folder
 from paceline.comm.keeper_words import Carry
 from paceline.system.interpreter import find_below
-from paceline.system.places import lay_out
+from paceline.system.named_files import lay_out
 
 MOST_FILES: Final = 1000
 MOST_BYTES: Final = 16 << 20

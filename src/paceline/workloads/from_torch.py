@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast, final
 
 from paceline.catalogue import load
 from paceline.errors import Problem, SpecError, WorkloadError, users_traceback
-from paceline.system.places import name_of
+from paceline.system.named_files import name_of
 from paceline.training.answers import shown
 from paceline.training.optim import Optimizer
 from paceline.workloads.base import FUNCTIONS, Batch, Data, Split, Supply, Workload

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, Final, NoReturn, final
 
 from paceline.errors import NotHere, Problem
-from paceline.system.places import found_at
+from paceline.system.named_files import found_at
 from paceline.training.optim import Optimizer
 from paceline.workloads.base import ALL_CORES, Data, Supply, Workload
 

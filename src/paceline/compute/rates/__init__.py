@@ -14,7 +14,7 @@ from typing import Any, Final, final
 from paceline.description import Count, Description, NotNegative, Positive, build
 from paceline.errors import Problem, SpecError
 from paceline.reading import untrusted
-from paceline.system.places import found_at
+from paceline.system.named_files import found_at
 
 PREFIX: Final = "replay:"
 REAL: Final = "cpu"

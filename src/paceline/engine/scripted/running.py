@@ -13,7 +13,7 @@ from pathlib import Path
 from paceline.errors import LoopError, PacelineError, ScriptFailed
 from paceline.scripting.current import ScriptOver, ScriptRun, taking_part
 from paceline.spec import RunSpec
-from paceline.system.places import found_at, name_of
+from paceline.system.named_files import found_at, name_of
 from paceline.workloads.script import Script
 
 
