@@ -21,6 +21,7 @@ from paceline.arithmetic.network import HEADER_BYTES, Network
 from paceline.arithmetic.pipes import Pipe
 from paceline.arithmetic.setting import Setting, Simulated
 from paceline.arithmetic.spread import drawn, expected_slowest, mean
+from paceline.seats import seat_name
 
 _STEPS: Final = 7
 _LEFT_OUT: Final = 3
@@ -83,7 +84,7 @@ class Simulation:
         groups = groups_of(exchange, setting.num_workers, setting.num_nodes, alike=alike)
         self._workers = [each for group in groups for each in self._workers_of(group, alike=alike)]
         self._servers = [
-            _Server(number, group, Pipe(f"server{number}", 1.0))
+            _Server(number, group, Pipe(seat_name("server", number), 1.0))
             for number, group in enumerate(each for each in groups if each.servers)
         ]
         self._num_steps, self._chunks = self._cut(most_events)

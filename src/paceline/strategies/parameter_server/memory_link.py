@@ -81,7 +81,7 @@ class SharedWorkerLink(WorkerLink):
         self._exact = exact
         self._rows, self._row_gradients = row_area(memory, layout, dtype)
         self.wants_ascending = place.num_servers > 1  # each has a stretch of the table
-        self._servers: list[_Kept] = []
+        self._servers: list[_ServerMemory] = []
         self._words = words_in(memory)
         self._early, self._chunk_answers = layout.marks_in(memory)
         self._firsts = firsts_of(chunks)
@@ -134,7 +134,7 @@ class SharedWorkerLink(WorkerLink):
         while words[index] < self._number:
             self._host.wait()
 
-    def _receive(self, server: _Kept, number: int) -> int:
+    def _receive(self, server: _ServerMemory, number: int) -> int:
         """Wait for a server's answer and copy what it keeps; returns a version it is no older than.
 
         0 where the server itself has written it into the replica.
@@ -149,7 +149,7 @@ class SharedWorkerLink(WorkerLink):
         server.copy(0)
         return version
 
-    def _copy(self, server: _Kept, number: int) -> int:
+    def _copy(self, server: _ServerMemory, number: int) -> int:
         """Copy a server's chunks as it answers them; returns a version they are no older than."""
         first, place = self._firsts[number], self._places[number]
         # What was sent early was sent from the last layers on.
@@ -169,7 +169,7 @@ class SharedWorkerLink(WorkerLink):
         """Map the servers' arenas: they are sized before the start."""
         for index, name in enumerate(self._names):
             layout = ServerLayout(self._place, self._chunks[index], index)
-            kept = _Kept(self._host, name, layout, self._chunks[index], self._place.replica)
+            kept = _ServerMemory(self._host, name, layout, self._chunks[index], self._place.replica)
             self._servers.append(kept)
 
     def _answer(self, copied: list[int]) -> Answer:
@@ -248,7 +248,7 @@ class SharedWorkerLink(WorkerLink):
 
 
 @final
-class _Kept:
+class _ServerMemory:
     """What a server keeps, as a worker sees it."""
 
     def __init__(
