@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tensorboard.summary.writer.record_writer import RecordWriter
 
 from paceline.errors import DataError
-from paceline.workloads.data.sparse import example, example_writer, tfrecord
+from paceline.workloads.data.sparse import example, example_writer, packed, tfrecord
 from paceline.workloads.data.sparse.examples import Parsed
 from paceline.workloads.data.sparse.files import kind_of, opened
 
@@ -186,7 +186,7 @@ def test_a_file_that_is_cut_short_is_told_by_record(tmp_path):
 
 @pytest.mark.parametrize("at_once_bytes", [1, 7, 1 << 17])
 def test_lists_are_read_the_same_however_many_at_a_time(at_once_bytes, monkeypatch):
-    monkeypatch.setattr(example, "_AT_ONCE_BYTES", at_once_bytes)
+    monkeypatch.setattr(packed, "_AT_ONCE_BYTES", at_once_bytes)
     chance = np.random.default_rng(2)
     lists = [chance.integers(0, NUM_FEATURES, chance.integers(0, 6)).tolist() for _ in range(40)]
     lists[7] = [1, NUM_FEATURES, 2]
