@@ -198,5 +198,16 @@ def test_lists_are_read_the_same_however_many_at_a_time(at_once_bytes, monkeypat
     assert found.examples.as_vector().features.tolist() == [each for row in good for each in row]
 
 
+@pytest.mark.parametrize("num_long", [6_000, 30_000])
+def test_a_long_record_between_short_ones_is_read(tmp_path, num_long):
+    lists = [[1, 2], [number % NUM_FEATURES for number in range(num_long)], [], [3]]
+    records = [message(each, [1.0] * len(each)) for each in lists]
+    assert any(len(each) > 1 << 16 for each in records) == (num_long > 20_000)
+    (file,) = opened(written(tmp_path / "rows", records), tmp_path / "cache")
+    rows = file.read(file.blocks[0])
+    assert [bytes(row[:-4]) for row in rows] == records
+    assert np.diff(read(file.path).examples.starts).tolist() == [2, num_long, 0, 1]
+
+
 def test_no_rows_at_all_are_none():
     assert len(example.parse([], NUM_FEATURES).examples) == 0
