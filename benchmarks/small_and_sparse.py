@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import math
 import os
 import shutil
 import statistics
@@ -28,13 +29,14 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import skewed_rows
 from before_after import LOGISTIC, Checkout
 from bounded import DidNotRun
-from contenders import CONTENDERS, Bench
+from contenders import CONTENDERS, Bench, Contender
 from sparse_rows import later_rows_per_s
 from trials import spread, table
 
@@ -61,13 +63,16 @@ class Wanted:
     most: float | None = None
 
     def verdict(self, ratio: float) -> str:
-        if self.least is not None and ratio < self.least:
-            return "MISSED"
-        return "MISSED" if self.most is not None and ratio > self.most else "met"
+        if not self.bounds:
+            return ""
+        least, most = self.least or 0.0, math.inf if self.most is None else self.most
+        return "met" if least <= ratio <= most else "MISSED"
 
     @property
     def bounds(self) -> str:
-        return f"at most {self.most:g}" if self.most is not None else f"{self.least or 0:g}"
+        if self.most is not None:
+            return f"at most {self.most:g}"
+        return "" if self.least is None else f"{self.least:g}"
 
 
 RATIOS = (
@@ -170,6 +175,14 @@ def in_turn(folder: Path) -> str:
     return str(python)
 
 
+def later(workload: dict[str, Any]) -> Rate:
+    return later_rows_per_s(workload), None
+
+
+def of_peer(peer: Contender, bench: Bench) -> Rate:
+    return peer.measure(bench).rate, None
+
+
 def sides(arguments: argparse.Namespace, stack: ExitStack) -> dict[str, Callable[[], Rate]]:
     """All that can be measured here, by name."""
     rows, checkouts = skewed_rows.made(), Checkouts(stack)
@@ -188,14 +201,14 @@ def sides(arguments: argparse.Namespace, stack: ExitStack) -> dict[str, Callable
         ("rows later epochs of files", {**kept, "name": "logistic-criteo"}),
         ("rows later epochs", rows.workload(rows.converted)),
     ):
-        found[name] = lambda workload=workload: (later_rows_per_s(workload), None)
+        found[name] = partial(later, workload)
     if arguments.before:
         add(", before", arguments.before, (each for each in runs if each.startswith("rows ")))
     if arguments.peers:
         bench = Bench(arguments.peers.absolute(), default_data_dir(), 1.0, 3.0)
         by_name = {each.name: each for each in CONTENDERS}
         for name in ("tensorflow-async-100", "tensorflow-skewed"):
-            found[name] = lambda name=name: (by_name[name].measure(bench).rate, None)
+            found[name] = partial(of_peer, by_name[name], bench)
     return found
 
 

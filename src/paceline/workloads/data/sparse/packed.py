@@ -95,7 +95,7 @@ def _fitting(lasts: Array, stops: Array, bounds: Array) -> Array:
 
 def _joined(own: Array, lasts: Array, sizes: Array) -> Array:
     """Join the seven bits that each byte of a number has, of at most four."""
-    words = _at_each(own, np.uint32)[lasts - (_FOUR - 1)]
+    words: Array = _at_each(own, np.uint32)[lasts - (_FOUR - 1)]
     words >>= _SHIFTS_OF_FOUR.take(sizes)
     upper = words & np.uint32(0x7F007F00)
     upper >>= np.uint32(1)
@@ -112,7 +112,7 @@ def _longer(own: Array, lasts: Array, sizes: Array) -> Array:
     """The same of at most five bytes."""
     words = _at_each(own, np.uint64)[lasts - 7]
     words >>= _SHIFTS_OF_EIGHT.take(sizes)
-    numbers = words & np.uint64(0x7F)
+    numbers: Array = words & np.uint64(0x7F)
     for place in range(1, _FIVE):
         words >>= np.uint64(1)
         numbers |= words & np.uint64(0x7F << 7 * place)
