@@ -21,7 +21,7 @@ KEPT ?=
 BEFORE ?= ../before
 BLOCKS ?= 20
 
-.PHONY: demo demo-options test test-thorough test-hostile test-machines check fuzz bench bench-demo bench-before bench-calls bench-checkpoints bench-scripts bit-equal hashes bench-verdicts bench-plan bench-machines bench-overlap bench-peers bench-study-peers bench-fault-peers bench-fault-times bench-hogs clean
+.PHONY: demo demo-options test test-thorough test-hostile test-machines check fuzz bench bench-demo bench-before bench-calls bench-checkpoints bench-scripts bit-equal hashes bench-verdicts bench-plan bench-machines bench-overlap bench-peers bench-small bench-study-peers bench-fault-peers bench-fault-times bench-hogs clean
 
 demo: .venv/.installed ## compare strategies on the embedded data: a table, a conclusion, a report
 	@if $(BIN)/python -c '$(CAN_EMULATE)' 2>/dev/null; then \
@@ -137,6 +137,10 @@ bench-overlap: .venv/.installed-dev ## parameter servers overlapped and spread, 
 bench-peers: .venv/.installed .venv-peers/.installed ## the same training by other libraries; ONLY=name,... REPEAT=n
 	$(BIN)/paceline data get mnist
 	$(BIN)/python benchmarks/against_peers.py --peers $(PEERS)/python --repetitions $(REPEAT) --only '$(ONLY)'
+
+bench-small: .venv/.installed .venv-peers/.installed ## small and sparse models over solo, DDP, TensorFlow and a checkout before; nine minutes, a quiet machine; BEFORE=path, KEPT=file goes on where it was
+	$(BIN)/paceline data get mnist
+	$(BIN)/python benchmarks/small_and_sparse.py --peers $(PEERS)/python --before $(BEFORE)/.venv/bin/python $(if $(KEPT),--kept $(KEPT))
 
 bench-fault-peers: .venv/.installed-dev .venv-ray-train/.installed ## the same kill under torchrun, Ray Train and us: seconds until a new step; REPEAT=n
 	$(BIN)/python benchmarks/fault_peers.py --repetitions $(REPEAT) --ray-train .venv-ray-train/bin/python

@@ -5,14 +5,19 @@ from __future__ import annotations
 import sys
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import final
 
+import skewed_rows
 from bounded import last_line
+from skewed_rows import SkewedRows
 
 BATCH = 75
 SPARSE_BATCH = 100
+QUIET = "threads=1 record.tensorboard=false record.model=false"
 SPARSE = "workload.features=33762578 workload.nonzeros=39 workload.rows=30000"
+SKEWED = "workload.train={rows.converted} workload.test={rows.test}"
 # A result's steady rate leaves out the first tenth of a run's time.
 STEADY_PART = 0.9
 # Importing TensorFlow alone takes half a minute on a busy machine.
@@ -36,6 +41,15 @@ class Bench:
     """Paceline's cache folder."""
     warm_up_s: float
     seconds: float
+
+    @cached_property
+    def rows(self) -> SkewedRows:
+        """Rows of Criteo's shape, made when somebody first wants them."""
+        return skewed_rows.made()
+
+    def filled(self, options: str) -> list[str]:
+        """Options as words, with the places of rows in them."""
+        return [word.format(rows=self.rows) if "{" in word else word for word in options.split()]
 
 
 @dataclass(frozen=True)
@@ -67,19 +81,13 @@ class Ours(Contender):
     samples_a_unit: int
 
     def measure(self, bench: Bench) -> Measured:
-        workload, *options = self.options.split()
+        workload, *options = bench.filled(self.options)
         command = [sys.executable, "-m", "paceline", "run", workload]
         command += ["--seconds", str((bench.warm_up_s + bench.seconds) / STEADY_PART)]
         command += ["--eval-samples", "100", "--json"]
         if workload.endswith("mnist"):
             command += ["--data-dir", str(bench.data_dir)]
-        command += [
-            *options,
-            "--set",
-            "threads=1",
-            "record.tensorboard=false",
-            "record.model=false",
-        ]
+        command += [*options, "--set", *QUIET.split()]
         result = last_line(command, DEADLINE_S)
         return Measured(result["steady_samples_per_s"] / self.samples_a_unit, result["meaning"])
 
@@ -92,7 +100,7 @@ class Peer(Contender):
     options: str
 
     def measure(self, bench: Bench) -> Measured:
-        program, *options = self.options.split()
+        program, *options = bench.filled(self.options)
         command = [str(bench.peers_python), "-m", f"peers.{program}", *options]
         command += ["--data", str(bench.data_dir / "mnist")]
         command += ["--warm-up-s", str(bench.warm_up_s), "--seconds", str(bench.seconds)]
@@ -125,6 +133,13 @@ CONTENDERS: tuple[Contender, ...] = (
         f"synthetic --strategy ps-async --workers 3 --batch {SPARSE_BATCH} --set {SPARSE}",
         1,
     ),
+    Ours(
+        "paceline-skewed",
+        ROWS,
+        "logistic-criteo --strategy ps-async --workers 3 --optimizer sgd --lr 0.01 "
+        f"--batch {SPARSE_BATCH} --set {SKEWED}",
+        1,
+    ),
     Peer("tensorflow-async", GLOBAL_STEPS, "tensorflow_ps --steps 1"),
     Peer("tensorflow-async-100", GLOBAL_STEPS, "tensorflow_ps --steps 100"),
     Peer("torch-rpc", GLOBAL_STEPS, "torch_rpc"),
@@ -133,6 +148,7 @@ CONTENDERS: tuple[Contender, ...] = (
     Peer("torch-ddp", UPDATES, "torch_ddp --workers 3"),
     Peer("torch-ddp-2", UPDATES, "torch_ddp --workers 2"),
     Peer("tensorflow-sparse", ROWS, "tensorflow_sparse"),
+    Peer("tensorflow-skewed", ROWS, "tensorflow_sparse --rows {rows.matrix}"),
 )
 
 COMPARISONS = (
@@ -147,4 +163,5 @@ COMPARISONS = (
     Comparison("paceline-ring", "torch-ddp", 5),
     Comparison("paceline-ring-2", "torch-ddp-2"),
     Comparison("paceline-sparse", "tensorflow-sparse", 8),
+    Comparison("paceline-skewed", "tensorflow-skewed", 8),
 )

@@ -2,13 +2,15 @@
 
     python benchmarks/sparse_rows.py --before ../before/.venv/bin/python [--repetitions 5]
 
+With everything else that small and sparse models are measured by: small_and_sparse.py.
+
 Rows are generated once into the cache folder, converted beside their TFRecord files. With --before,
 the python of another checkout, `single` from converted rows and from TFRecord files (one epoch) is
 measured against it, by turns. Without it: Adagrad's time over SGD's; and the second and third
 epochs of TFRecord files, whose rows are kept converted, over the same epochs of converted rows
 (wanted: as fast, within 5 %). The first one, which parses, is left out of both.
-`ps-async` with three workers is measured over TensorFlow by
-`make bench-peers ONLY=paceline-sparse,tensorflow-sparse`, on evenly drawn rows.
+`ps-async` with three workers is measured over TensorFlow, on the same rows, by
+`make bench-peers ONLY=tensorflow-skewed`.
 """
 
 from __future__ import annotations
@@ -21,23 +23,22 @@ from pathlib import Path
 from typing import Any
 
 import polars
+import skewed_rows
 from before_after import Checkout
 from ratios import Ratio, alternate
 
 import paceline
 from paceline.spec import RunSpec
 from paceline.store.runs import RunDir
-from paceline.workloads.criteo import LogisticCriteo
 
 RATES = Path(__file__).with_name("before_after.py")
 WANTED_SINGLE, WANTED_FILES, WANTED_LATER, MOST_ADAGRAD = 1.7, 3.0, 0.95, 1.3
 NUM_EPOCHS = 3
-TEST_ROWS = 100
 
 
 def spec(workload: dict[str, Any], **fields: Any) -> dict[str, Any]:
     return {
-        "workload": {"name": "logistic-criteo", "test_rows": TEST_ROWS, **workload},
+        "workload": {"name": "logistic-criteo", "test_rows": skewed_rows.TEST_ROWS, **workload},
         "strategy": "single",
         "optimizer": {"name": "sgd", "lr": 0.05},
         "batch": 100,
@@ -74,11 +75,8 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=5.0)
     parser.add_argument("--repetitions", type=int, default=5)
     arguments = parser.parse_args()
-    made = LogisticCriteo(source="generated", rows=arguments.rows, test_rows=TEST_ROWS)
-    made.prepare(lambda *_: None)
-    pattern = made.paths()[0]
-    converted = {"train": str(pattern.parent / "train-converted"), "test": str(made.paths()[1])}
-    files = {"train": str(pattern), "test": converted["test"]}
+    made = skewed_rows.made(arguments.rows)
+    converted, files = made.workload(made.converted), made.workload(made.files)
     long = {"seconds": arguments.seconds}
     adagrad = {"optimizer": {"name": "adagrad", "lr": 0.05}}
     now = Checkout(sys.executable, script=str(RATES))

@@ -9,6 +9,7 @@ import tensorflow as tf
 
 from peers import common
 
+_NUMBER_BYTES = 4
 Pipeline = Any  # TensorFlow has no types to speak of
 
 
@@ -27,6 +28,16 @@ def sparse(num_features: int, num_nonzeros: int, num_rows: int, batch: int) -> P
     features = tf.random.uniform(shape, maxval=num_features, dtype=tf.int64)
     odd = tf.reduce_mean(tf.cast(features % 2, tf.float32), axis=1)
     return _batches((features, tf.cast(odd > 0.5, tf.float32)), num_rows, batch)
+
+
+def converted(path: Path, num_nonzeros: int, batch: int) -> Pipeline:
+    """Batches of a file of rows: a label and features each, as numbers of 32 bits."""
+    num_columns = 1 + num_nonzeros
+    num_rows = path.stat().st_size // (_NUMBER_BYTES * num_columns)
+    numbers = tf.io.decode_raw(tf.io.read_file(str(path)), tf.int32)
+    rows = tf.reshape(numbers, [num_rows, num_columns])
+    labels = tf.cast(rows[:, 0], tf.float32)
+    return _batches((rows[:, 1:], labels), num_rows, batch)
 
 
 def _file(path: Path, header_bytes: int) -> Any:

@@ -1,11 +1,14 @@
 """Sparse logistic regression on TensorFlow's ParameterServerStrategy, asynchronous.
 
 A step gathers the rows of its batch from the server and subtracts from these rows only; the
-table itself never moves. 100 steps are one closure, since that is faster.
+table itself never moves. 100 steps are one closure, since that is faster. Rows are drawn evenly,
+or those of a file that `paceline data convert` wrote.
 """
 
 from __future__ import annotations
 
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from peers import common
@@ -34,15 +37,20 @@ def make_step() -> Step:
     return step
 
 
-def make_rows() -> Any:
+def make_rows(path: Path | None) -> Any:
     from peers import tensorflow_rows
 
-    return tensorflow_rows.sparse(NUM_FEATURES, NUM_NONZEROS, NUM_ROWS, BATCH)
+    if path is None:
+        return tensorflow_rows.sparse(NUM_FEATURES, NUM_NONZEROS, NUM_ROWS, BATCH)
+    return tensorflow_rows.converted(path, NUM_NONZEROS, BATCH)
 
 
 def main() -> None:
-    options = common.options(__doc__)
-    carry_out(Training(make_step, make_rows, STEPS_A_CLOSURE, BATCH), options)
+    parser = common.parser(__doc__)
+    parser.add_argument("--rows", type=Path, help="a matrix of converted rows")
+    arguments = vars(parser.parse_args())
+    rows = partial(make_rows, arguments.pop("rows"))
+    carry_out(Training(make_step, rows, STEPS_A_CLOSURE, BATCH), common.Options(**arguments))
 
 
 if __name__ == "__main__":

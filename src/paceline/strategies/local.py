@@ -131,7 +131,7 @@ class _Alone(Member):
     def pull(self, rows: Tensor) -> None:
         assert self.replica.table is not None
         self.rows = rows
-        self.replica.table.window = self.row_update.rows(rows).requires_grad_()
+        self.replica.table.show(self.row_update.rows(rows))
 
     def table_values(self) -> Tensor | None:
         return None if self.replica.table is None else self.row_update.table()

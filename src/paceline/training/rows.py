@@ -36,6 +36,11 @@ class Rows(nn.Module):
         """Take note which rows of the held table the next batch's positions mean."""
         self._rows = rows
 
+    def show(self, values: Tensor) -> None:
+        """Put the rows of the next batch into the window."""
+        # Past torch's own way, which looks at each attribute whether it is a parameter or a module.
+        self.__dict__["window"] = values.requires_grad_()
+
     def forward(
         self, positions: Tensor, weights: Tensor | None = None, bags: Tensor | None = None
     ) -> Tensor:

@@ -185,7 +185,7 @@ class PsMember(Member):
         assert self.replica.table is not None
         self._rows = rows
         pull = self._pull_ascending if self._link.wants_ascending else self._link.pull_rows
-        self.replica.table.window = pull(rows).requires_grad_()
+        self.replica.table.show(pull(rows))
 
     def _pull_ascending(self, rows: Tensor) -> Tensor:
         ahead, self._ahead = self._ahead, None

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from tensorboard.summary.writer.record_writer import RecordWriter
 
 from paceline.errors import DataError
-from paceline.workloads.data.sparse import example, example_writer, tfrecord
+from paceline.workloads.data.sparse import example, example_writer, packed, tfrecord
 from paceline.workloads.data.sparse.examples import Parsed
 from paceline.workloads.data.sparse.files import kind_of, opened
 
@@ -186,7 +186,7 @@ def test_a_file_that_is_cut_short_is_told_by_record(tmp_path):
 
 @pytest.mark.parametrize("at_once_bytes", [1, 7, 1 << 17])
 def test_lists_are_read_the_same_however_many_at_a_time(at_once_bytes, monkeypatch):
-    monkeypatch.setattr(example, "_AT_ONCE_BYTES", at_once_bytes)
+    monkeypatch.setattr(packed, "_AT_ONCE_BYTES", at_once_bytes)
     chance = np.random.default_rng(2)
     lists = [chance.integers(0, NUM_FEATURES, chance.integers(0, 6)).tolist() for _ in range(40)]
     lists[7] = [1, NUM_FEATURES, 2]
@@ -196,6 +196,17 @@ def test_lists_are_read_the_same_however_many_at_a_time(at_once_bytes, monkeypat
     good = [each for number, each in enumerate(lists) if number not in found.bad]
     assert [*found.bad] == [7, 11]
     assert found.examples.as_vector().features.tolist() == [each for row in good for each in row]
+
+
+@pytest.mark.parametrize("num_long", [6_000, 30_000])
+def test_a_long_record_between_short_ones_is_read(tmp_path, num_long):
+    lists = [[1, 2], [number % NUM_FEATURES for number in range(num_long)], [], [3]]
+    records = [message(each, [1.0] * len(each)) for each in lists]
+    assert any(len(each) > 1 << 16 for each in records) == (num_long > 20_000)
+    (file,) = opened(written(tmp_path / "rows", records), tmp_path / "cache")
+    rows = file.read(file.blocks[0])
+    assert [bytes(row[:-4]) for row in rows] == records
+    assert np.diff(read(file.path).examples.starts).tolist() == [2, num_long, 0, 1]
 
 
 def test_no_rows_at_all_are_none():

