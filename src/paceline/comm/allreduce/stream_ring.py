@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 PIECE_BYTES: Final = 1 << 20
 # A chunk is cut into several, so that something is always on its way, none of them tiny.
-_PIECES: Final = 4
+_PIECES: Final = 3
 _LEAST_PIECE_BYTES: Final = 1 << 16
 # A rank that waits is woken when so much has come, or what it waits for: not with every packet,
 # which would cost more than to copy it.
