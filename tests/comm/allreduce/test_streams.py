@@ -186,6 +186,28 @@ def test_a_formation_after_another_has_connections_of_its_own(run: Run):
             assert torch.equal(values, torch.full((LARGE,), 6.0))
 
 
+@pytest.mark.timeout(60)
+def test_a_rank_that_is_ahead_or_slow_is_no_error(run: Run, monkeypatch: pytest.MonkeyPatch):
+    """What is left of an earlier formation says nothing of this one, however long it lies there."""
+    monkeypatch.setattr("paceline.comm.allreduce.stream_ring.MOST_APART_S", 0.2)
+    mails = [Mail(run[name]) for name in NAMES]
+    all_reduced([RingAllReduce(rank, NAMES, mails[rank], 0) for rank in range(3)])
+    run["worker2"].send("worker0", torch.ones(3), 0)
+    run["worker1"].send("worker0", torch.ones(3), 1)
+    with pytest.raises(Regrouped):  # which puts the other aside
+        mails[0].receive_from("worker1", 0)
+    made = [RingAllReduce(rank, NAMES, mails[rank], 1) for rank in range(3)]
+    mails[0].receive_from("worker1", 1)
+    all_reduced(made)
+    with ThreadPoolExecutor(3) as threads:
+        first = threads.submit(reduced, made[0])
+        with pytest.raises(TimeoutError):
+            first.result(1.0)
+        later = [threads.submit(reduced, each) for each in made[1:]]
+        for each in (first, *later):
+            assert torch.equal(each.result(30), torch.full((LARGE,), 6.0))
+
+
 def reduce_large_and_small(all_reduce: AllReduce) -> None:
     reduced(all_reduce)
     all_reduce.reduce(torch.ones(LARGE if all_reduce.rank != 1 else 30))
@@ -204,7 +226,8 @@ def reduce_two_large_ones(all_reduce: AllReduce) -> None:
 @pytest.mark.parametrize(
     "body", [reduce_large_and_small, reduce_small_at_first, reduce_two_large_ones]
 )
-def test_ranks_that_reduce_different_tensors_are_told(body):
+def test_ranks_that_reduce_different_tensors_are_told(body, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr("paceline.comm.allreduce.stream_ring.MOST_APART_S", 1.0)
     with pytest.raises(RankFailed, match="ranks reduce different tensors"):
         reduce_together("ring-tcp", 3, body)
 

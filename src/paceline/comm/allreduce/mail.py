@@ -75,6 +75,6 @@ class Mail:
             if self._is_of(epoch, message):
                 self._put_aside(message)
 
-    def has_of(self, sender: str) -> bool:
-        """Whether something of a sender was put aside."""
-        return bool(self._aside.get(sender))
+    def has_of(self, sender: str, epoch: int) -> bool:
+        """Whether something of a sender was put aside that belongs to an epoch."""
+        return any(message.tag == epoch for message in self._aside.get(sender, ()))

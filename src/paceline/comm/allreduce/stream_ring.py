@@ -41,8 +41,9 @@ _WAKING_BYTES: Final = 1 << 19
 _LOOK_MS: Final = 50
 # How long it may take to hear why a connection broke: a seat was lost, or members changed.
 _MOST_BROKEN_S: Final = 30.0
-# How long a message of the rank before may lie there, and nothing come through its stream.
-_MOST_APART_S: Final = 5.0
+# How long a message of the rank before may lie there, and nothing come through its stream: longer
+# than TCP takes to go on after a link was away for a while.
+MOST_APART_S: Final = 30.0
 _MAGIC: Final = b"PCLS"
 # magic, dtype, values of the part that follows
 _HEADER: Final = struct.Struct("<4sBxxxQ")
@@ -70,8 +71,9 @@ class StreamRing:
         is_begun: bool,
         look_ahead: Callable[[], Tensor | None],
     ) -> None:
-        """Reduce the parts of a tensor. What `look_ahead` gives, the first of the next one, is
-        begun while the last of this one is still to come.
+        """Reduce the parts of a tensor.
+
+        What `look_ahead` gives, the first of the next one, is begun while the last is yet to come.
         """
         if not is_begun:
             self._begin(parts[0])
@@ -218,6 +220,7 @@ class _Incoming:
         self._epoch = epoch
         self._outgoing = outgoing
         self._next_look_s = 0.0
+        # When a message of the sender was seen first, with nothing received since.
         self._came_s = 0.0
         self._wakes_at = 1
         self._reads = _polled(self._socket, None)
@@ -240,6 +243,7 @@ class _Incoming:
                 num_bytes = 0
             if not num_bytes:
                 self._hear_why()
+            self._came_s = 0.0
             memory = memory[num_bytes:]
 
     def _wake_at(self, num_bytes: int) -> None:
@@ -258,11 +262,11 @@ class _Incoming:
         now_s = monotonic()
         self._next_look_s = now_s + _LOOK_MS / 1000
         self._mail.look(self._epoch)
-        if not self._mail.has_of(self._sender):
+        if not self._mail.has_of(self._sender, self._epoch):
             self._came_s = 0.0
         elif not self._came_s:
             self._came_s = now_s
-        elif now_s - self._came_s > _MOST_APART_S:
+        elif now_s - self._came_s > MOST_APART_S:
             raise ValueError(
                 f"ranks reduce different tensors: {self._sender} sends one by message that is "
                 "large here"
