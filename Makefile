@@ -21,7 +21,7 @@ KEPT ?=
 BEFORE ?= ../before
 BLOCKS ?= 20
 
-.PHONY: demo demo-options test test-thorough test-hostile test-machines check fuzz bench bench-demo bench-before bench-calls bench-checkpoints bench-scripts bit-equal hashes bench-verdicts bench-plan bench-machines bench-overlap bench-peers bench-small bench-study-peers bench-fault-peers bench-fault-times bench-hogs clean
+.PHONY: demo demo-options test test-thorough test-hostile test-machines check fuzz bench bench-demo bench-before bench-calls bench-checkpoints bench-scripts bit-equal hashes bench-verdicts bench-plan bench-machines bench-overlap bench-peers bench-small bench-study-peers bench-fault-peers bench-fault-times bench-hogs clean bench-all-reduce
 
 demo: .venv/.installed ## compare strategies on the embedded data: a table, a conclusion, a report
 	@if $(BIN)/python -c '$(CAN_EMULATE)' 2>/dev/null; then \
@@ -100,6 +100,10 @@ bench-before: .venv/.installed-dev ## steps/s of this checkout over another's; B
 
 bench-calls: .venv/.installed-dev ## calls of functions per step over another checkout's, on a machine however busy; BEFORE=path
 	$(BIN)/python benchmarks/calls.py --before $(BEFORE)/.venv/bin/python
+
+bench-all-reduce: .venv/.installed-dev ## all-reduce by messages over Gloo; halving over ring among 16 nodes; three minutes, a quiet machine
+	-$(BIN)/python benchmarks/messages.py
+	-$(BIN)/python benchmarks/halving.py
 
 bench-scripts: .venv/.installed-dev ## what paceline.wrap costs a script; three minutes, a quiet machine
 	$(BIN)/python benchmarks/scripts.py

@@ -71,3 +71,10 @@ def test_samples_that_nothing_counted_are_shown_with_a_dash(tmp_path, printed):
     words = printed.getvalue().split()
     assert words[words.index("samples") - 1] == "-"
     assert words[words.index("samples/s") - 1] == "-"
+
+
+def test_what_auto_chose_is_shown(tmp_path, printed):
+    (worker, *others) = made(tmp_path).result.workers
+    chosen = replace(worker, algorithm="halving", round_trip_s=0.0021)
+    print_result(replace(made(tmp_path).result, workers=(chosen, *others)))
+    assert "halving, chosen by auto: a round trip took 2.10 ms" in printed.getvalue()

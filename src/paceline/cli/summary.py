@@ -88,6 +88,8 @@ def _outcome(result: Result) -> TextGrid:
         table.add_row("data", escape(result.data))
     if result.threads_why:
         table.add_row("threads", escape(f"{result.threads} per worker: {result.threads_why}"))
+    if chosen := _chosen(result):
+        table.add_row("all-reduce", chosen)
     if result.train_s:
         table.add_row("trained", _trained(result))
     if result.disturbances:
@@ -102,6 +104,15 @@ def _outcome(result: Result) -> TextGrid:
         when = "not reached" if reached is None else f"reached after {reached:.2f} s"
         table.add_row("target", f"{escape(result.target)}: {when}")
     return table
+
+
+def _chosen(result: Result) -> str:
+    """Which all-reduce `auto` chose, and what for; the empty text where it was not asked for."""
+    for worker in result.workers:
+        if worker.algorithm is not None:
+            trip_ms = 1000 * (worker.round_trip_s or 0.0)
+            return f"{escape(worker.algorithm)}, chosen by auto: a round trip took {trip_ms:.2f} ms"
+    return ""
 
 
 def cost_of_disturbances(result: Result) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Collection
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TYPE_CHECKING, Final, final
@@ -98,6 +99,8 @@ class Channel(ABC):
         """Bytes of values sent so far, by seat."""
         self.notice: Callable[[Roster], None] = ignore
         """Told of newer rosters while somebody waits; what it raises ends the wait."""
+        self.closes_too = ExitStack()
+        """What ends when this is closed."""
 
     @property
     def rejected(self) -> int:
@@ -141,6 +144,18 @@ class Channel(ABC):
     @abstractmethod
     def receive(self) -> Message:
         """Wait for the next message. Raises `Finished` in a server when the run is over."""
+
+    def glance(self) -> Message | None:
+        """Give a message that is there already. Looks, as a wait does, whether it must end."""
+        raise NotImplementedError(f"{type(self).__name__} only waits")
+
+    def plain_host(self, name: str) -> str | None:
+        """Give the host at which a seat may be called beside the channel, by plain TCP.
+
+        None where messages must not, or need not, travel that way.
+        """
+        del name
+        return None
 
     def offer(self, to: str, parcel: Parcel, tag: int = 0) -> bool:
         """Send a parcel unless more than a few wait for that seat; returns whether it was sent.

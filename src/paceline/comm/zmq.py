@@ -261,6 +261,20 @@ class ZmqChannel(Channel):
             if (message := self._message(frame)) is not None:
                 return message
 
+    def glance(self) -> Message | None:
+        assert self._late is None
+        try:
+            return self._message(self._connections.inbox.recv(zmq.NOBLOCK, copy=False))
+        except zmq.Again:
+            self._look()
+            return None
+
+    def plain_host(self, name: str) -> str | None:
+        # What is encrypted, or delayed here, goes through mailboxes only.
+        is_plain = self._late is None and not self._names_are_proven
+        sitting = self._roster.by_name.get(name)
+        return _host_of(sitting.address) if is_plain and sitting and sitting.address else None
+
     def _message(self, frame: zmq.Frame) -> Message | None:
         """Make a message of a frame; None where it is not for us."""
         try:
@@ -340,12 +354,19 @@ class ZmqChannel(Channel):
         return None if name is None else PeerLost(name, f"{self.name} lost the connection to it")
 
     def close(self) -> None:
+        self.closes_too.close()
         if self._late is not None:
             self._late.close()
         self._connections.close()
         if self._bell >= 0:
             os.close(self._bell)
             self._bell = -1
+
+
+def _host_of(address: str) -> str | None:
+    """Read the host of a mailbox that is reached over TCP: `tcp://[::1]:7000`."""
+    kind, _, rest = address.partition("://")
+    return rest.rpartition(":")[0].strip("[]") if kind == "tcp" else None
 
 
 def _joined(parts: Sequence[zmq.Frame]) -> memoryview:

@@ -11,7 +11,7 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Literal, final
+from typing import Any, Final, Literal, final, get_args
 
 from paceline.comm.allreduce.base import AllReduce
 from paceline.comm.allreduce.forming import Forming
@@ -27,8 +27,8 @@ from paceline.comm.zmq import ZmqChannel
 from paceline.seats import parsed, seat_name, worker_names
 from paceline.system import linux
 
-Kind = Literal["ring", "halving", "shared", "hierarchical", "hierarchical-halving"]
-KINDS: Final[Sequence[Kind]] = ("ring", "halving", "shared", "hierarchical", "hierarchical-halving")
+Kind = Literal["ring", "ring-tcp", "halving", "shared", "hierarchical", "hierarchical-halving"]
+KINDS: Final[Sequence[Kind]] = get_args(Kind)
 Body = Callable[[AllReduce], Any]
 """What every rank does; its answer must fit into JSON."""
 
@@ -57,7 +57,7 @@ class _Ranks:
         forming = Forming(
             name,
             open_channel=lambda: self._channel(rank, line),
-            host=None if self.kind in {"ring", "halving"} else self._host(name, line),
+            host=None if self.kind in {"ring", "ring-tcp", "halving"} else self._host(name, line),
             algorithm="halving" if self.kind.endswith("halving") else "ring",
         )
         return forming.form(self.roster, room_bytes=self.room_bytes)
@@ -98,7 +98,7 @@ def reduce_together(
     holdings = make_holdings(names)
     key = secrets.token_bytes(16)
     addresses = {name: f"ipc://@paceline-{key.hex()}-{name}" for name in names}
-    if tcp:
+    if tcp or kind == "ring-tcp":
         addresses = dict(zip(names, _loopback_addresses(num_ranks), strict=True))
     per_host = _RANKS_PER_HOST if kind.startswith("hierarchical") else num_ranks
     if latency_s:

@@ -21,6 +21,8 @@ from typing import TYPE_CHECKING, Final, final
 from paceline.comm.allreduce.base import AllReduce, numpys_dtypes, slice_of
 from paceline.comm.allreduce.mail import Mail
 from paceline.comm.allreduce.small_ring import MOST_CHUNK_BYTES, SmallRing, different_tensors
+from paceline.comm.allreduce.stream_ring import StreamRing
+from paceline.comm.allreduce.streams import are_possible, open_streams
 from paceline.comm.base import Message
 
 if TYPE_CHECKING:
@@ -48,6 +50,9 @@ class RingAllReduce(AllReduce):
 
     def __init__(self, rank: int, names: Sequence[str], mail: Mail, epoch: int = 0) -> None:
         super().__init__(rank, len(names))
+        self._names = names
+        self._mail = mail
+        mail.hang_up()  # of an earlier formation, in which somebody may still wait
         self._channel = mail.channel
         self._epoch = epoch
         self._next = names[(rank + 1) % len(names)]
@@ -56,6 +61,8 @@ class RingAllReduce(AllReduce):
         self._small_dtypes = numpys_dtypes()
         self._prepared: dict[int, SmallRing] = {}
         self._outgoing = _Outgoing()
+        self._has_called = False
+        self._streams: StreamRing | None = None
         # What follows the tensor that is reduced, if some of it was sent already.
         self._ahead: Tensor | None = None
 
@@ -63,6 +70,8 @@ class RingAllReduce(AllReduce):
         assert self._ahead is None or self._ahead is values
         if (small := self._small(values)) is not None:
             small.reduce(divisor)
+        elif (streams := self._streaming()) is not None:
+            self._reduce_streaming(streams, values, divisor)
         else:
             self._reduce_parts(values, divisor)
         self.sent_bytes = self._channel.sent_bytes
@@ -92,6 +101,32 @@ class RingAllReduce(AllReduce):
         )
         self._prepared[id(values)] = small
         return small
+
+    def _streaming(self) -> StreamRing | None:
+        """Give what reduces through connections of its own, where the ranks could make some.
+
+        All ranks try when the first large tensor comes.
+        """
+        if not self._has_called:
+            self._has_called = True
+            self._streams = self._connected()
+        return self._streams
+
+    def _connected(self) -> StreamRing | None:
+        if not are_possible(self._mail, self._names):
+            return None
+        streams = open_streams(self.rank, self._names, self._mail, self._epoch, self._all_agree)
+        if streams is None:
+            return None
+        self._mail.beside.callback(streams.close)
+        return StreamRing(self.rank, self._names, self._mail, self._epoch, streams)
+
+    def _all_agree(self, holds: bool) -> bool:
+        return all(self.gather(holds))
+
+    def _reduce_streaming(self, streams: StreamRing, values: Tensor, divisor: int) -> None:
+        begun, self._ahead = self._ahead is values, None
+        streams.reduce(self._parts(values), divisor, is_begun=begun, look_ahead=self._look_ahead)
 
     def _reduce_parts(self, values: Tensor, divisor: int) -> None:
         """Reduce part by part; the next is begun while the last of this one is still to come."""
