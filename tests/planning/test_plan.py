@@ -55,12 +55,12 @@ def test_one_machine_is_what_all_is_compared_with():
 
 def test_fast_links_are_a_tie_and_slow_ones_are_not():
     tie, *_ = sentences(plan_of(machines=[4], link="1000gbit", strategies=["ring", "ps-sync"]))
-    assert "a tie with" in tie
+    assert "a tie, within 3 %, with ps-sync (a server beside each)" in tie
     clear, *_ = sentences(
         plan_of(machines=[8], link="1gbit", strategies=["ring", "ps-sync"], servers=[1])
     )
     assert "Use ring on 8 machines" in clear
-    assert "% above the next, ps-sync" in clear
+    assert "% above the next, ps-sync (1 server" in clear
 
 
 def test_asynchronous_strategies_are_never_recommended_and_it_says_why():
