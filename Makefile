@@ -125,10 +125,11 @@ bench-verdicts: .venv/.installed-dev ## verdicts against bottlenecks that were p
 	$(BIN)/python benchmarks/suggestions.py
 	$(BIN)/python benchmarks/stragglers.py
 
-bench-plan: .venv/.installed-dev ## predictions against emulated runs, written into the package; 45 minutes, a quiet machine
+PLAN_MINUTES ?= 40
+bench-plan: .venv/.installed-dev ## predictions against emulated runs, written into the package; PLAN_MINUTES=40 and 8 more, a quiet machine
 	-$(BIN)/python benchmarks/plan_speed.py
-	-$(BIN)/python benchmarks/plan.py build/plan.jsonl --write
-	-$(BIN)/python benchmarks/plan.py build/plan-from-runs.jsonl --from-runs
+	-$(BIN)/python benchmarks/plan.py build/plan.jsonl --minutes $(PLAN_MINUTES) --write
+	-$(BIN)/python benchmarks/plan_from_runs.py build/plan-from-runs --minutes 6
 
 bench-machines: .venv/.installed-dev ## real machines over emulated ones, encryption, starts, losses; needs root, sshd; PARTS="speed encryption ring start" REPEAT=n
 	-PYTHONPATH=. $(BIN)/python benchmarks/machines.py $(PARTS) --repetitions $(REPEAT)

@@ -9,6 +9,7 @@ from torch import nn
 
 from paceline.compute.rates import LayerTime
 from paceline.compute.replay import Replay, ReplayedUpdate
+from paceline.compute.varying import Varying
 from paceline.errors import SpecError
 from paceline.training.optim import Update
 from paceline.training.replica import Replica
@@ -51,6 +52,17 @@ def test_it_counts_the_time_its_device_computed_and_has_no_loss(replica: Replica
     assert all(map(math.isnan, losses))
     assert compute.counted()["device_busy_s"] == pytest.approx(3 * STEP_S)
     assert compute.counted()["late_steps"] is not None
+
+
+def test_steps_vary_where_they_are_asked_to(replica: Replica):
+    varying = Varying((1.0, 3.0), slowness=2.0)
+    compute = Replay(replica, lambda _: None, TIMES, varying=varying)
+    for number in range(3):
+        began_s = perf_counter()
+        compute.gradients(())
+        assert perf_counter() - began_s >= varying.of(number) * STEP_S
+    expected_s = (2.0 + 6.0 + varying.of(2)) * STEP_S
+    assert compute.counted()["device_busy_s"] == pytest.approx(expected_s)
 
 
 def test_its_counts_go_on_after_a_break(replica: Replica):

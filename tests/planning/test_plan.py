@@ -2,13 +2,15 @@
 
 import json
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import paceline
-from paceline.api.verifying import to_verify
+from paceline.api.verifying import device_of, to_verify
 from paceline.arithmetic.costs import NO_COSTS
+from paceline.compute.rates import device_rates
 from paceline.errors import SpecError
 from paceline.planning import checked as record
 from paceline.planning.advice import recommended, sentences
@@ -53,12 +55,12 @@ def test_one_machine_is_what_all_is_compared_with():
 
 def test_fast_links_are_a_tie_and_slow_ones_are_not():
     tie, *_ = sentences(plan_of(machines=[4], link="1000gbit", strategies=["ring", "ps-sync"]))
-    assert "a tie with" in tie
+    assert "a tie, within 3 %, with ps-sync (a server beside each)" in tie
     clear, *_ = sentences(
         plan_of(machines=[8], link="1gbit", strategies=["ring", "ps-sync"], servers=[1])
     )
     assert "Use ring on 8 machines" in clear
-    assert "% above the next, ps-sync" in clear
+    assert "% above the next, ps-sync (1 server" in clear
 
 
 def test_asynchronous_strategies_are_never_recommended_and_it_says_why():
@@ -190,21 +192,30 @@ def test_the_recommended_one_is_among_those_that_are_verified():
     assert len(labels) == 3
 
 
-def test_replayed_steps_are_predicted_without_the_spread_that_they_have_not():
+def test_stragglers_are_emulated_as_they_are_planned(tmp_path: Path):
+    varied = {"step_factors": [0.5, 1.0, 1.0, 3.0], "slower": {"node2": 2.0}}
+    asked_for = asked({"workload": "lenet-mnist", "batch": 8, "rows_per_s": 99.0, **varied})
+    made = make_plan(asked_for.scenario, basis_of(asked_for, None, NO_COSTS))
+    (apart,) = (
+        each for each in candidates(made.scenario, 4) if each.label == "ps-sync, 1 server apart"
+    )
+    assert asked_for.spec is not None
+    device = device_of(asked_for.spec, apart, made, tmp_path)
+    rates = device_rates(device).of("lenet-mnist", device)
+    assert rates.varies
+    assert rates.step_factors == (0.5, 1.0, 1.0, 3.0)
+    assert rates.worker_factors == (1.0, 1.0, 2.0)  # the server's node has no worker
+
+
+def test_stragglers_are_part_of_what_is_predicted_of_an_emulated_run():
     asked_for = asked({**FIGURES, "machines": [4], "step_factors": [0.5, 1.0, 1.0, 3.0]})
     basis = basis_of(asked_for, None, NO_COSTS)
     (ring,) = (each for each in candidates(asked_for.scenario, 4) if each.label == "ring")
-    even = predicted_steps_per_s(
-        ring,
-        replace(basis.step, factors=()),
-        network_of(asked_for.scenario),
-        NO_COSTS,
-        dilation=1.0,
-    )
-    varied = predicted_steps_per_s(
-        ring, basis.step, network_of(asked_for.scenario), NO_COSTS, dilation=1.0
-    )
-    assert varied == even
+    predict = partial(predicted_steps_per_s, ring, dilation=1.0, costs=NO_COSTS)
+    network, even = network_of(asked_for.scenario), replace(basis.step, factors=())
+    alike = predict(even, network)
+    assert predict(basis.step, network) < alike
+    assert predict(even, network, slowness=(1.0, 2.0)) < alike
 
 
 def test_ten_thousand_machines_are_planned():

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
 import tempfile
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -19,6 +21,7 @@ from paceline.planning.emulation import (
     emulated_spec,
     measured_steps_per_s,
     predicted_steps_per_s,
+    worker_slowness,
 )
 from paceline.planning.plan import network_of
 from paceline.store.runs import RunDir
@@ -43,10 +46,10 @@ def verified_rows(
     wanted = {each.label: each for each in candidates(plan.scenario, machines)}
     assert asked_for.spec is not None
     with tempfile.TemporaryDirectory() as folder:
-        device = _device(asked_for.spec, plan, Path(folder))
         found = []
         for label in labels:
             tell(f"emulating {label} on {machines} nodes")
+            device = device_of(asked_for.spec, wanted[label], plan, Path(folder))
             found.append(_verify(wanted[label], plan, asked_for.spec, device, folder))
         return tuple(found)
 
@@ -63,17 +66,24 @@ def to_verify(plan: Plan) -> tuple[int, list[str]]:
     return machines, [row.label for row in rows[:_MOST_VERIFIED]]
 
 
-def _device(spec: RunSpec, plan: Plan, folder: Path) -> str:
-    """Give a device that replays the step that was planned with."""
-    if spec.is_replayed:
+def device_of(spec: RunSpec, candidate: Candidate, plan: Plan, folder: Path) -> str:
+    """Give a device that replays the step that was planned with, stragglers and all."""
+    slowness, factors = worker_slowness(candidate, plan.scenario), plan.basis.step.factors
+    if spec.is_replayed and not factors and not slowness:
         return spec.device
     import tomli_w
 
     from paceline.planning.calibration import file_table
     from paceline.planning.steps import rates_of
 
+    known = spec.rates() if spec.is_replayed else None
+    rates = dataclasses.replace(
+        known or rates_of(spec, plan.basis.step, plan.basis.batch),
+        step_factors=factors,
+        varies=bool(factors),
+        worker_factors=slowness,
+    )
     path = folder / "planned.rates.toml"
-    rates = rates_of(spec, plan.basis.step, plan.basis.batch)
     table = file_table("planned", spec.workload.name, rates, "paceline plan")
     path.write_text(tomli_w.dumps(table), encoding="utf-8")
     return f"replay:{path}"
@@ -82,9 +92,16 @@ def _device(spec: RunSpec, plan: Plan, folder: Path) -> str:
 def _verify(candidate: Candidate, plan: Plan, spec: RunSpec, device: str, folder: str) -> Verified:
     scenario, basis = plan.scenario, plan.basis
     dilation = dilation_of(candidate, scenario, basis, BUDGET_BITS_PER_S)
-    predicted = predicted_steps_per_s(
-        candidate, basis.step, network_of(scenario), basis.costs, dilation=dilation
+    slowness = scenario.slowness(candidate.num_nodes)
+    predict = partial(
+        predicted_steps_per_s,
+        candidate,
+        basis.step,
+        costs=basis.costs,
+        dilation=dilation,
+        slowness=slowness,
     )
+    predicted = predict(network_of(scenario))
     cycle_s = dilation * candidate.num_workers / predicted
     steps = max(_LEAST_STEPS, min(_MOST_STEPS, round(_SECONDS / cycle_s)))
     emulated = emulated_spec(
@@ -93,9 +110,7 @@ def _verify(candidate: Candidate, plan: Plan, spec: RunSpec, device: str, folder
     result = run(emulated, out=folder, progress=False)
     stored = StoredRun.read(RunDir(Path(result.run)))
     network = as_measured(network_of(scenario), result)
-    predicted = predicted_steps_per_s(
-        candidate, basis.step, network, basis.costs, dilation=dilation
-    )
+    predicted = predict(network)
     return Verified(
         label=candidate.label,
         machines=candidate.num_machines,

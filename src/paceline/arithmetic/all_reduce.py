@@ -1,10 +1,7 @@
 """All-reduce: buckets leave while earlier layers are computed, one after the other.
 
-A ring passes each of N chunks on 2 (N - 1) times. A large chunk travels in segments, so that one is
-added and passed on while the next arrives: then a hop takes what its bytes take on the slowest link
-of the ring, unless latency and handling of one segment are more. A small one travels whole, and
-every hop costs its bytes, the latency and the handling. Recursive halving and doubling needs
-2 log N exchanges only.
+A ring passes each of N chunks on 2 (N - 1) times; how fast it turns stands in `ring`. Recursive
+halving and doubling needs 2 log N exchanges only.
 
 Nothing here depends on who is late: a bucket is averaged when the slowest worker has it.
 """
@@ -19,12 +16,9 @@ from paceline.arithmetic.costs import Costs
 from paceline.arithmetic.exchange import BUCKET_BYTES, AllReducePattern
 from paceline.arithmetic.network import HEADER_BYTES, LinkRate, Network
 from paceline.arithmetic.racks import halving_rates
+from paceline.arithmetic.ring import segment_bytes, turning
 from paceline.arithmetic.step import ComputeStep
 
-SEGMENT_BYTES: Final = 1 << 20
-LEAST_SEGMENT_BYTES: Final = 1 << 17
-SEGMENTS: Final = 4
-SMALL_CHUNK_BYTES: Final = 1 << 16
 HALVED_AT_ONCE_BYTES: Final = 1 << 23
 
 
@@ -55,17 +49,6 @@ class RingStep:
     """What of it is latency that nothing hides."""
 
 
-def ring_rate(network: Network, num_nodes: int) -> LinkRate:
-    """Give the rate at which a ring turns: of its slowest link, or of what two racks share.
-
-    Neighbours sit in one rack wherever they can, so that an uplink carries one chunk at a time.
-    """
-    link = network.slowest(num_nodes)
-    if network.uplink is None or network.num_racks(num_nodes) == 1:
-        return link
-    return LinkRate(bits_per_s=min(link.bits_per_s, network.uplink.bits_per_s))
-
-
 def around_ring(num_ranks: int) -> float:
     """How often the bytes of a bucket leave every rank, and as often come in."""
     return 2 * (num_ranks - 1) / num_ranks
@@ -77,38 +60,25 @@ def reduction(
     """Say how long one bucket takes between nodes."""
     if num_nodes == 1 or not num_bytes:
         return Summing(sending_s=0.0, whole_s=0.0, travels_s=0.0, latency_s=0.0)
-    rate = ring_rate(network, num_nodes)
     if algorithm == "auto":
         tried = [reduction(num_bytes, num_nodes, network, costs, e) for e in ("ring", "halving")]
         return min(tried, key=lambda each: each.whole_s)
     if algorithm == "halving":
         return _halving(num_bytes, num_nodes, network, costs)
-    return _ring(num_bytes, num_nodes, rate, network.latency_s, costs)
+    return _ring(num_bytes, num_nodes, network, costs)
 
 
-def _ring(
-    num_bytes: int, num_nodes: int, rate: LinkRate, latency_s: float, costs: Costs
-) -> Summing:
-    num_hops, chunk = 2 * (num_nodes - 1), num_bytes / num_nodes
-    segment = _segment_bytes(chunk)
-    num_segments = max(1, math.ceil(chunk / segment))
-    chunk_s = rate.seconds(chunk + num_segments * HEADER_BYTES)
-    first_s = rate.seconds(min(segment, chunk) + HEADER_BYTES)
-    handled_s = 2 * costs.message(min(segment, chunk)) + costs.add_s_per_byte * min(segment, chunk)
-    hop_s = max(chunk_s, num_segments * handled_s, first_s + latency_s + handled_s)
-    sending_s = (num_hops - 1) * hop_s + chunk_s
+def _ring(num_bytes: int, num_nodes: int, network: Network, costs: Costs) -> Summing:
+    num_hops = 2 * (num_nodes - 1)
+    turns = turning(num_bytes / num_nodes, num_nodes, network, costs)
+    sending_s = (num_hops - 1) * turns.hop_s + turns.chunk_s
+    travels_s = num_hops * turns.chunk_s
     return Summing(
         sending_s=sending_s,
-        whole_s=sending_s + latency_s + handled_s,
-        travels_s=num_hops * chunk_s,
-        latency_s=max(0.0, sending_s + latency_s - num_hops * chunk_s),
+        whole_s=sending_s + turns.delay_s,
+        travels_s=travels_s,
+        latency_s=max(0.0, sending_s + network.latency_s - travels_s),
     )
-
-
-def _segment_bytes(chunk: float) -> float:
-    if chunk <= SMALL_CHUNK_BYTES:
-        return max(1.0, chunk)
-    return max(LEAST_SEGMENT_BYTES, min(SEGMENT_BYTES, chunk / SEGMENTS))
 
 
 def num_messages(num_bytes: int, exchange: AllReducePattern, num_ranks: int) -> int:
@@ -117,7 +87,7 @@ def num_messages(num_bytes: int, exchange: AllReducePattern, num_ranks: int) -> 
         return 0
     chunk = min(num_bytes, exchange.bucket_bytes) / num_ranks
     count = math.ceil(num_bytes / exchange.bucket_bytes) * 2 * (num_ranks - 1)
-    return count * max(1, math.ceil(chunk / _segment_bytes(chunk)))
+    return count * max(1, math.ceil(chunk / segment_bytes(chunk)))
 
 
 def _halving(num_bytes: int, num_nodes: int, network: Network, costs: Costs) -> Summing:

@@ -12,7 +12,7 @@ HEADER_BYTES: Final = 100
 
 
 @final
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, order=True)
 class LinkRate:
     """A link that carries as much out as in, at once."""
 

@@ -273,11 +273,19 @@ def _conditions(plan: Plan) -> str:
 
 
 def _rows(plan: Plan, *, show_all: bool) -> TextGrid:
-    from paceline.cli.tables import plain_table
+    from paceline.cli.tables import listing, number, words
     from paceline.planning.plan import best_rows
 
-    table = plain_table(
-        "machines>", "strategy", "rows/s>", "speed-up>", "eff. %>", "limit", "%>", "MB/step>", "GB>"
+    table = listing(
+        number("machines"),
+        words("strategy"),
+        number("rows/s"),
+        number("speed-up"),
+        number("eff. %"),
+        words("limit"),
+        number("%"),
+        number("MB/step", rank=1),
+        number("GB", rank=1),
     )
     chosen = plan.rows if show_all else best_rows(plan)
     for row in chosen:

@@ -21,6 +21,7 @@ from paceline.compute.awaiting import Await
 from paceline.compute.base import Compute
 from paceline.compute.rates import LayerTime
 from paceline.compute.stand_in import StandIn
+from paceline.compute.varying import Varying
 from paceline.description import NotNegative
 from paceline.errors import Problem, SpecError
 from paceline.system.linux import wake_promptly
@@ -55,10 +56,12 @@ class Replay(Compute):
         dilation: float = 1.0,
         wait: Await | None = None,
         note_ns: Callable[[int], None] = lambda _: None,
+        varying: Varying | None = None,
     ) -> None:
         """`wait` waits for parameters that are still under way when a step begins.
 
-        `note_ns` is told how long each step was held up by that.
+        `note_ns` is told how long each step was held up by that. `varying` says how many times the
+        typical time each step takes; by itself all are alike.
         """
         wake_promptly()
         self._ready = ready
@@ -67,6 +70,8 @@ class Replay(Compute):
         self._forward = _forward(replica, times, dilation)
         self._moments = _moments(replica, times, dilation)
         self._step_ns = self._moments[-1][0] if self._moments else 0
+        self._varying = varying or Varying()
+        self._factor = 1.0
         self._began_ns = 0
         self._through: nn.Module | None = None
         self._num_steps = 0
@@ -86,6 +91,7 @@ class Replay(Compute):
 
     def gradients(self, batch: Sequence[Tensor]) -> float:
         del batch
+        self._factor = self._varying.of(self._num_steps)
         self._began_ns = perf_counter_ns()
         if self._wait is not None:
             self._begin_late(self._wait)
@@ -97,10 +103,11 @@ class Replay(Compute):
             return math.nan
         if self._ready is not None:
             self._tell(self._ready)
-        _wait_until(self._began_ns + self._step_ns)
+        step_ns = round(self._factor * self._step_ns)
+        _wait_until(self._began_ns + step_ns)
         self._num_steps += 1
-        late_ns = perf_counter_ns() - self._began_ns - self._step_ns
-        self._num_late += late_ns > _LATE_SHARE * self._step_ns + _MOMENT_NS
+        late_ns = perf_counter_ns() - self._began_ns - step_ns
+        self._num_late += late_ns > _LATE_SHARE * step_ns + _MOMENT_NS
         return math.nan
 
     def _begin_late(self, wait: Await) -> None:
@@ -109,16 +116,18 @@ class Replay(Compute):
         for parameters, forward_ns in self._forward:
             if parameters:
                 moment_ns = max(moment_ns, wait(parameters))
-            moment_ns += forward_ns
-            computed_ns += forward_ns
+            takes_ns = round(self._factor * forward_ns)
+            moment_ns += takes_ns
+            computed_ns += takes_ns
         late_ns = moment_ns - computed_ns - self._began_ns
         self._note_ns(late_ns)
         self._began_ns += late_ns
 
     def accumulate(self, batch: Sequence[Tensor]) -> float:
         del batch
+        factor = self._varying.of(self._num_steps)
         self._num_steps += 1
-        _wait_until(perf_counter_ns() + self._step_ns)
+        _wait_until(perf_counter_ns() + round(factor * self._step_ns))
         return math.nan
 
     def _tell(self, ready: Ready) -> None:
@@ -128,11 +137,11 @@ class Replay(Compute):
                 ready(parameter)
 
     def _sleep(self, after_ns: int) -> None:
-        _sleep_until(self._began_ns + after_ns)
+        _sleep_until(self._began_ns + round(self._factor * after_ns))
 
     def counted(self) -> dict[str, float | int | None]:
         return {
-            "device_busy_s": self._num_steps * self._step_ns / 1e9,
+            "device_busy_s": self._varying.total(self._num_steps) * self._step_ns / 1e9,
             "late_steps": self._num_late if self._through is None else None,
         }
 

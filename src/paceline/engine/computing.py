@@ -8,6 +8,7 @@ from paceline.compute.devices import device_of, is_placed
 from paceline.compute.placed import Placed
 from paceline.compute.real import Real
 from paceline.compute.replay import Replay
+from paceline.compute.varying import Varying
 from paceline.errors import Problem, SpecError
 from paceline.spec import RunSpec
 from paceline.strategies.base import Member
@@ -45,7 +46,8 @@ def _replay(spec: RunSpec, member: Member, replica: Replica, rank: int, batch: i
         reason = "sparse models cannot be replayed; use --device cpu"
         raise SpecError([Problem("workload", spec.workload.name, reason)])
     layers = examine(spec.workload).layers
-    times = spec.rates().layer_times([(each.name, each.multiply_adds) for each in layers], batch)
+    rates = spec.rates()
+    times = rates.layer_times([(each.name, each.multiply_adds) for each in layers], batch)
     ready = member.ready if member.overlaps else None
     member.awaits = member.can_await
     replay = Replay(
@@ -56,6 +58,11 @@ def _replay(spec: RunSpec, member: Member, replica: Replica, rank: int, batch: i
         dilation=spec.dilation,
         wait=member.await_parameters if member.awaits else None,
         note_ns=member.note_waited,
+        varying=Varying(
+            rates.step_factors if rates.varies else (),
+            slowness=rates.slowness_of(rank),
+            rank=rank,
+        ),
     )
     if spec.strategy.needs_autograd:
         replay.through_autograd(member.wrap)

@@ -69,17 +69,24 @@ def sentences(plan: Plan) -> Iterator[str]:
 def _recommendation(plan: Plan, chosen: PlanRow) -> str:
     machines = "1 machine" if chosen.machines == 1 else f"{chosen.machines} machines"
     start = (
-        f"Use {chosen.label} on {machines}: {chosen.samples_per_s:,.4g} rows/s, "
+        f"Use {named_in_text(chosen)} on {machines}: {chosen.samples_per_s:,.4g} rows/s, "
         f"{chosen.speed_up:.3g} times one machine, limited by {limit_text(chosen)}"
     )
     others = [row for row in plan.at(chosen.machines) if row.in_step and row is not chosen]
     if not others:
         return f"{start}."
     ahead = chosen.samples_per_s / others[0].samples_per_s - 1
-    alike = [row.label for row in others if chosen.samples_per_s / row.samples_per_s - 1 <= TIE]
+    alike = [row for row in others if chosen.samples_per_s / row.samples_per_s - 1 <= TIE]
     if alike:
-        return f"{start}; a tie with {', '.join(alike)} (within {100 * TIE:.0f} %)."
-    return f"{start}; {100 * ahead:.0f} % above the next, {others[0].label}."
+        named = ", ".join(map(named_in_text, alike))
+        return f"{start}; a tie, within {100 * TIE:.0f} %, with {named}."
+    return f"{start}; {100 * ahead:.0f} % above the next, {named_in_text(others[0])}."
+
+
+def named_in_text(row: PlanRow) -> str:
+    """Name a candidate so that it can stand in a list: its servers in brackets."""
+    name, comma, servers = row.label.partition(", ")
+    return f"{name} ({servers})" if comma else name
 
 
 def limit_text(row: PlanRow) -> str:
@@ -96,7 +103,7 @@ def limit_text(row: PlanRow) -> str:
 def _why_not_more(chosen: PlanRow, more: PlanRow) -> str:
     brings = more.samples_per_s / chosen.samples_per_s
     return (
-        f"{more.machines} machines would bring {brings:.2f} times that with {more.label}, "
+        f"{more.machines} machines would bring {brings:.2f} times that with {named_in_text(more)}, "
         f"limited by {limit_text(more)}."
     )
 
@@ -109,7 +116,7 @@ def _what_stale_ones_bring(plan: Plan, chosen: PlanRow) -> Iterator[str]:
         yield "Not known: what stale gradients do to accuracy. No strategy in step was asked for."
         return
     gain = stale[0].samples_per_s / chosen.samples_per_s - 1
-    quicker = f" {stale[0].label} would make {100 * gain:.0f} % more rows/s." if gain > TIE else ""
+    quicker = f" {named_in_text(stale[0])} would make {100 * gain:.0f} % more rows/s." if gain > TIE else ""
     yield (
         "Not known: what stale gradients do to accuracy. Asynchronous strategies are compared by "
         f"rows/s only and never recommended.{quicker}"

@@ -233,7 +233,9 @@ def _fields(spec: RunSpec) -> dict[str, Any]:
 def file_table(device: str, workload: str, rates: Rates, source: str) -> dict[str, Any]:
     """Give what is written as TOML."""
     table: dict[str, Any] = {
-        key: value for key, value in rates.values().items() if value not in (None, "", {}, ())
+        key: value
+        for key, value in rates.values().items()
+        if value not in (None, "", {}, ()) and value is not False
     }
     table["layers"] = [each.values() for each in rates.layers]
     return {"device": device, "source": source, "workloads": {workload: table}}

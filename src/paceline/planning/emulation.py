@@ -44,7 +44,6 @@ MOST_EMULATED: Final = 16
 """More nodes than this are more than a usual machine emulates."""
 _NOT_EMULATED: Final = {
     "uplink": "emulated nodes have no racks: leave --uplink out",
-    "slower": "replayed nodes compute alike: leave `slower` out",
 }
 _QUIET: Final = {"tensorboard": False, "model": False, "monitor": False, "interval_s": 1e-6}
 
@@ -122,7 +121,10 @@ def dilation_of(candidate: Candidate, scenario: Scenario, basis: Basis, budget: 
     """
     dilation = dilation_for(candidate, scenario.link, budget)
     network, costs = network_of(scenario), basis.costs
-    per_s = predicted_steps_per_s(candidate, basis.step, network, costs, dilation=dilation)
+    slowness = scenario.slowness(candidate.num_nodes)
+    per_s = predicted_steps_per_s(
+        candidate, basis.step, network, costs, dilation=dilation, slowness=slowness
+    )
     cores = os.cpu_count() or 1
     busy = per_s * _handling_s(candidate, basis.step, costs) * BUDGET_BITS_PER_S / budget
     return round(max(dilation, busy / (_PROCESSORS * cores)), 2)
@@ -187,6 +189,14 @@ def emulated_spec(
     return RunSpec.from_table(table)
 
 
+def worker_slowness(candidate: Candidate, scenario: Scenario) -> tuple[float, ...]:
+    """Say how many times as long each worker's steps take; nothing where all are alike."""
+    nodes, workers = candidate.num_nodes, candidate.num_workers
+    slowness = scenario.slowness(nodes)
+    homes = [each * nodes // workers for each in range(workers)]
+    return tuple(slowness[home] for home in homes if home < len(slowness))
+
+
 def emulated_network(network: Network, num_nodes: int, dilation: float) -> Network:
     """Add what an emulated link does and a real one does not: a little more after a pause."""
     rates = [network.link_of(each).bits_per_s / dilation for each in range(num_nodes)]
@@ -202,17 +212,16 @@ def predicted_steps_per_s(
     costs: Costs,
     *,
     dilation: float,
+    slowness: tuple[float, ...] = (),
 ) -> float:
-    """Predict worker steps per second of an emulated run, in virtual seconds.
-
-    Replayed steps are all alike: how those of the plan vary is left out.
-    """
+    """Predict worker steps per second of an emulated run, in virtual seconds."""
     situation = Situation(
-        step=dataclasses.replace(step, factors=()),
+        step=step,
         network=emulated_network(network, candidate.num_machines, dilation),
         num_workers=candidate.num_workers,
         num_nodes=candidate.num_nodes,
         costs=costs.scaled(1 / dilation),
+        slowness=slowness,
     )
     return forecast(candidate.exchange, situation).worker_steps_per_s
 
@@ -222,12 +231,21 @@ def as_measured(network: Network, result: Result) -> Network:
 
     Emulated links carry a few per cent less than they are asked to, which is no fault of a plan.
     """
+    return with_share(network, carried_share(result))
+
+
+def carried_share(result: Result) -> float:
+    """Say what part of their nominal rate a run's links carried before it began."""
     shares = [
         min(each.link_sent_bits_per_s, each.link_received_bits_per_s) / each.link_bits_per_s
         for each in result.nodes
         if each.link_bits_per_s and each.link_sent_bits_per_s and each.link_received_bits_per_s
     ]
-    share = min(1.0, median(shares)) if shares else 1.0
+    return min(1.0, median(shares)) if shares else 1.0
+
+
+def with_share(network: Network, share: float) -> Network:
+    """Give a network whose links carry that part of their rates."""
     return dataclasses.replace(
         network,
         link=network.link.times(share),

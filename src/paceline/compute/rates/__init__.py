@@ -47,7 +47,11 @@ class Rates(Description):
     update_s: NotNegative = 0.0
     """What the device takes besides to apply its own gradients, where it is the one to do so."""
     step_factors: tuple[Positive, ...] = ()
-    """Measured steps over the typical one, ascending: how much they vary. Replay ignores it."""
+    """Measured steps over the typical one, ascending: how much they vary."""
+    varies: bool = False
+    """Whether replayed steps vary by `step_factors` too; else all are alike."""
+    worker_factors: tuple[Positive, ...] = ()
+    """How many times as long the steps of each of the first workers take; 1 those of others."""
     num_rows: Count | None = None
     """Rows of the training data."""
     fields: dict[str, Any] = field(default_factory=dict)
@@ -63,6 +67,12 @@ class Rates(Description):
         if (self.rows_per_s is None) == (not self.layers):
             reason = "give either rows_per_s or layers"
             yield Problem("rows_per_s", self.rows_per_s, reason)
+        if self.varies and not self.step_factors:
+            yield Problem("varies", self.varies, "needs step_factors, which say by how much")
+
+    def slowness_of(self, rank: int) -> float:
+        """How many times as long the steps of a worker take."""
+        return self.worker_factors[rank] if rank < len(self.worker_factors) else 1.0
 
     def layer_times(
         self, multiply_adds: Sequence[tuple[str, int]], batch: int
