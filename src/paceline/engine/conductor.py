@@ -271,8 +271,8 @@ class Conductor:
                 self._disturbances.back(name)
             case words.Restored():
                 self._losses.restored(name, word)
-            case words.Paused(progress):
-                self._gates.paused(name, progress)
+            case words.Paused(progress, shares):
+                self._gates.paused(name, progress, shares=shares)
             case words.Copied("state"):
                 self._keeping.copied(name)
             case words.Kept(what="state"):
@@ -292,8 +292,8 @@ class Conductor:
                 self._gates.settled(name)
             case words.Saved():
                 self._gates.saved(name)
-            case words.Evaluated(metrics):
-                self._gates.evaluated(name, metrics)
+            case words.Evaluated():
+                self._gates.evaluated(name, word)
             case words.Logged():
                 if self._ledger.logged(word.metrics, word.progress):
                     for each in self._attendance.names("worker"):

@@ -30,6 +30,7 @@ class Turns:
         self.notes = []
         self.pauses = 0
         self.is_evaluating = False
+        self.share = None
 
     @property
     def is_over(self):
