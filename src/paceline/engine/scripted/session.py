@@ -9,7 +9,7 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping
 from time import perf_counter_ns
-from typing import Any, final
+from typing import Any, Final, final
 
 import torch
 from torch import Tensor
@@ -24,6 +24,11 @@ from paceline.engine.scripted.sharing import Share
 from paceline.errors import LoopError, ScriptFailed
 from paceline.scripting.current import ScriptOver
 from paceline.spec import RunSpec
+
+_NOT_ITS_LOADER: Final = (
+    "it trained on no batch of the loaders that paceline.wrap gave back: unless they are only for "
+    "evaluating, use these and not those it was given, or all workers train on the same rows"
+)
 
 
 @final
@@ -56,6 +61,7 @@ class ScriptSession:
         self._newest: int | None = None
         self._is_agreed = self._is_hidden = False
         self._has_loader = bool(objects.loaders)
+        self._deals = self._has_loader and spec.num_workers > 1
         self._numbers = {id(each): number for number, each in enumerate(objects.optimizers)}
         self._most_steps = spec.worker_steps or NEVER
         if spec.steps is not None and spec.strategy.in_step:
@@ -138,6 +144,11 @@ class ScriptSession:
         return batch
 
     def _before_step(self, optimizer: Optimizer, arguments: Any, options: Any) -> Any:
+        if self.is_evaluating:
+            raise LoopError(
+                f"{type(optimizer).__name__}.step() inside of paceline.evaluating(): nothing is "
+                "exchanged there, so nothing can be trained"
+            )
         if self._exchange.is_deserted or (self.last and self._way == "served"):
             self._hide(optimizer)  # nothing is learnt any more
             self._is_hidden = True
@@ -255,7 +266,7 @@ class ScriptSession:
     def note(self) -> str | None:
         """What the user should know of how it ended."""
         if not self._exchange.is_deserted:
-            return None
+            return None if self.num_samples or not self._deals else _NOT_ITS_LOADER
         return (
             f"it ended after {self.num_steps} steps, since {self._exchange.deserted_by} had no "
             "more: their scripts had different numbers of batches"

@@ -18,6 +18,7 @@ from paceline.comm import words
 from paceline.compute.base import Compute
 from paceline.engine.row_writer import RowWriter
 from paceline.engine.scripted.drawing import SharedDraws
+from paceline.engine.scripted.early import EarlySteps
 from paceline.engine.scripted.exchanges import Exchange
 from paceline.engine.scripted.loaders import Dealer, dealt
 from paceline.engine.scripted.objects import Objects
@@ -50,7 +51,7 @@ def work(berth: Berth, spec: RunSpec) -> None:
         _watch(berth, spec, worker)
         return
     try:
-        with refusing_groups(spec.strategy.name):
+        with refusing_groups(spec.strategy.name), worker.early.counting():
             run_script(spec, worker)
         worker.end()
     finally:
@@ -96,11 +97,13 @@ class ScriptWorker(ScriptRun):
         self._found: dict[str, float] | None = None
         self._said: set[str] = set()
         self._evaluated_at = -1
+        self.early = EarlySteps()
 
     def wrap(self, objects: tuple[Any, ...]) -> tuple[Any, ...]:
         if self._session is not None:
             raise LoopError("paceline.wrap was called twice: give it everything at once")
         self._objects = found = Objects.sorted(objects)
+        self.early.refuse(found.optimizers)
         self._exchange = exchange_of(self._spec, found)
         self._place = place = place_of(self._berth, self._spec, found, self._exchange)
         stream = torch.get_rng_state()
