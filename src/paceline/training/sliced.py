@@ -43,6 +43,10 @@ _WHY_NOT: Final[Mapping[str, str]] = {
     "SparseAdam": "it takes sparse gradients only",
 }
 
+_UNKNOWN: Final = (
+    "nothing says that it is elementwise; a class of your own that is says so: elementwise = True"
+)
+
 
 def why_not_elementwise(cls: type[TorchOptimizer]) -> str | None:
     """Say why servers cannot hold an optimizer in slices; None: they can."""
@@ -50,7 +54,7 @@ def why_not_elementwise(cls: type[TorchOptimizer]) -> str | None:
         return None
     if cls.__module__.startswith("torch.optim.") and cls.__name__ in ELEMENTWISE:
         return None
-    return _WHY_NOT.get(cls.__name__, "nothing says that it is elementwise")
+    return _WHY_NOT.get(cls.__name__, _UNKNOWN)
 
 
 def check_elementwise(optimizers: Sequence[TorchOptimizer], strategy: str) -> None:
@@ -60,8 +64,7 @@ def check_elementwise(optimizers: Sequence[TorchOptimizer], strategy: str) -> No
             "strategy",
             strategy,
             f"{type(each).__name__} cannot be applied by servers, each of which has slices of "
-            f"parameters: {why}. A class of your own that is elementwise says so: elementwise = "
-            "True",
+            f"parameters: {why}",
             ("single", "solo", "ring", "ddp"),
         )
         for each in optimizers

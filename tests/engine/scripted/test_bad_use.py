@@ -84,7 +84,7 @@ BAD = {
         "paceline.wrap was called after 16 steps of SGD",
     ),
     "trained while evaluating": (
-        [WRAP, "with paceline.evaluating():\n", textwrap.indent(LOOP, "    ")],
+        [WRAP, "with paceline.evaluating():\n" + textwrap.indent(LOOP, "    ")],
         "optimizer.step()",
         "SGD.step() inside of paceline.evaluating()",
     ),

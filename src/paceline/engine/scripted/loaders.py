@@ -147,6 +147,7 @@ class Loader(DataLoader[Any]):
     ) -> None:
         # Not through the class: a DataLoader watches over what is set on it.
         self.__dict__.update(_given=given, _turns=turns, _stream=dealer.stream, _num_empty=0)
+        self.__dict__["_dropped"] = _dropped(given, dealer)
         super().__init__(**{**_options(given), **sampling})
 
     def __iter__(self) -> Any:
@@ -156,6 +157,8 @@ class Loader(DataLoader[Any]):
         if turns.is_over:
             _note_empty(self)
             return iter(())
+        if self.__dict__["_dropped"] is not None:  # what only evaluates has all its rows
+            turns.say(self.__dict__["_dropped"])
         with contextlib.nullcontext() if stream is None else stream:  # it draws a seed of its own
             batches = super().__iter__()
         return _counted(batches, turns)
@@ -296,7 +299,6 @@ def dealt(given: Any, dealer: Dealer, turns: Turns) -> Any:
 def _sampling(given: DataLoader[Any], dealer: Dealer, turns: Turns) -> dict[str, Any]:
     if isinstance(given.dataset, IterableDataset):
         return _of_iterable(given, dealer, turns)
-    sampler: Any = given.sampler if given.batch_size is not None else given.batch_sampler
     if _is_sharded(given):
         turns.say("the script's own sharding of its data is left as it is")
         return _as_it_is(given)
@@ -305,7 +307,6 @@ def _sampling(given: DataLoader[Any], dealer: Dealer, turns: Turns) -> dict[str,
     if type(given.batch_sampler) is not BatchSampler:
         return {"batch_sampler": DealtBatches(given.batch_sampler, dealer)}
     batch = given.batch_sampler.batch_size
-    _say_dropped(given, sampler or given.batch_sampler.sampler, batch, dealer, turns)
     own = given.batch_sampler.sampler
     part = own if dealer.num_workers == 1 else DealtSampler(own, batch, dealer)
     return {"batch_size": batch, "sampler": part, "drop_last": True}
@@ -346,15 +347,18 @@ def _is_sharded(given: DataLoader[Any]) -> bool:
     )
 
 
-def _say_dropped(
-    given: DataLoader[Any], sampler: Any, batch: int, dealer: Dealer, turns: Turns
-) -> None:
+def _dropped(given: DataLoader[Any], dealer: Dealer) -> str | None:
+    """Say which rows nobody trains on: those of a last batch that is not whole for all."""
+    batches = given.batch_sampler
+    if _is_left_alone(given) or type(batches) is not BatchSampler:
+        return None
     try:
-        rest = len(sampler) % (batch * dealer.num_workers)
+        rest = len(batches.sampler) % (batches.batch_size * dealer.num_workers)  # type: ignore[arg-type]
     except TypeError:
-        return
-    if rest and not (given.drop_last and dealer.num_workers == 1):
-        turns.say(f"the last {rest} rows of an epoch, fewer than a batch of all, are left out")
+        return None
+    if not rest or (given.drop_last and dealer.num_workers == 1):
+        return None
+    return f"the last {rest} rows of an epoch, fewer than a batch of all, are left out"
 
 
 def _check_length(made: DataLoader[Any], given: DataLoader[Any], dealer: Dealer) -> None:
