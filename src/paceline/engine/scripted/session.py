@@ -268,8 +268,8 @@ class ScriptSession:
         if not self._exchange.is_deserted:
             return None if self.num_samples or not self._deals else _NOT_ITS_LOADER
         return (
-            f"it ended after {self.num_steps} steps, since {self._exchange.deserted_by} had no "
-            "more: their scripts had different numbers of batches"
+            f"it ended after {self.num_steps} steps, since {self._exchange.deserted_by} made no "
+            "more: their scripts had different numbers of batches, or one left its loop"
         )
 
     def _no_backward(self, optimizer: Optimizer) -> LoopError:
