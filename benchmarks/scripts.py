@@ -1,22 +1,26 @@
 """What `paceline.wrap` costs a script: in a run of `single` over bare, and `ring` over a Workload.
 
-    python benchmarks/scripts.py [--blocks 24] [--seconds 0.5] [--runs 5]
+    python benchmarks/scripts.py [--blocks 24] [--seconds 0.5] [--runs 5] [--file FILE]
 
 Bare script and script in a run live side by side, each in its process, and make blocks of steps in
 turns; whoever has no turn waits. A figure is the median over blocks of bare over wrapped, by the
-clock and by CPU seconds, with its 95 % interval. `ring` is compared in whole runs, in turns.
+clock and by CPU seconds, with its 95 % interval. `ring` is compared in whole runs, in turns. Each
+block and run is kept in the file as it is measured; after `--most-seconds` each part gives what it
+has.
 """
 
 from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import os
 import socket
 import subprocess
 import sys
 import tempfile
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,6 +34,21 @@ HERE = Path(__file__).parent
 WANTED = {"mlp": 0.97, "transformer": 0.99}
 RING_WANTED = 0.95
 _PATIENCE_S = 120.0
+_LEAST_BLOCKS = 5
+"""What an interval needs, however long it takes."""
+
+
+class Kept:
+    """A file to which every measurement is added when it is made."""
+
+    def __init__(self, path: Path, most_s: float) -> None:
+        self._path = path
+        self.most_s = most_s
+        path.parent.mkdir(parents=True, exist_ok=True)
+
+    def add(self, **row: str | float) -> None:
+        with self._path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps({**row, "load": os.getloadavg()[0]}) + "\n")
 
 
 class Side:
@@ -85,7 +104,8 @@ def both(kind: str, threads: int) -> Iterator[tuple[Side, Side]]:
             run.join(_PATIENCE_S)
 
 
-def single(kind: str, blocks: int, seconds: float, threads: int) -> bool:
+def single(kind: str, blocks: int, seconds: float, threads: int, kept: Kept) -> bool:
+    until = time.monotonic() + kept.most_s
     with both(kind, threads) as (bare, wrapped):
         steps = 20
         while (took := bare.block(steps)[0]) < seconds / 2:
@@ -97,14 +117,18 @@ def single(kind: str, blocks: int, seconds: float, threads: int) -> bool:
             took_by = {side: side.block(steps) for side in sides}
             for index in range(2):
                 ratios[index].append(took_by[bare][index] / took_by[wrapped][index])
+            kept.add(kind=kind, steps=steps, clock=ratios[0][-1], cpu=ratios[1][-1])
+            if number + 1 >= _LEAST_BLOCKS and time.monotonic() > until:
+                break
     wanted = WANTED[kind]
     intervals = [Interval.of(each) for each in ratios]
     for title, interval in zip(("clock", "CPU seconds"), intervals, strict=True):
-        print(interval.line(f"wrapped over bare, single, {kind}, by {title}", wanted))
+        line = interval.line(f"wrapped over bare, single, {kind}, by {title}", wanted)
+        print(line, flush=True)
     return all(each.median >= wanted for each in intervals)
 
 
-def ring(runs: int, seconds: float) -> bool:
+def ring(runs: int, seconds: float, kept: Kept) -> bool:
     """The same model, batch and optimizer as a script and as a Workload, with two workers."""
     with tempfile.TemporaryDirectory() as folder:
         common = {
@@ -117,11 +141,13 @@ def ring(runs: int, seconds: float) -> bool:
 
         def as_script() -> float:
             result = paceline.run(str(HERE / "script_mlp.py"), **common)  # type: ignore[arg-type]
+            kept.add(kind="ring, script", steps_per_s=result.steps_per_s or 0.0)
             return result.steps_per_s or 0.0
 
         def as_workload() -> float:
             what = f"{HERE / 'script_mlp.py'}:Mlp"
             result = paceline.run(what, batch=64, eval_samples=10, **common)  # type: ignore[arg-type]
+            kept.add(kind="ring, Workload", steps_per_s=result.steps_per_s or 0.0)
             return result.steps_per_s or 0.0
 
         ratio = alternate(
@@ -138,14 +164,17 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=5, help="of ring, of each side")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--only", choices=[*KINDS, "ring"])
+    parser.add_argument("--file", type=Path, default=Path("build/scripts.jsonl"))
+    parser.add_argument("--most-seconds", type=float, default=240.0, help="of each kind")
     given = parser.parse_args()
+    kept = Kept(given.file, given.most_seconds)
     met = [
-        single(kind, given.blocks, given.seconds, given.threads)
+        single(kind, given.blocks, given.seconds, given.threads, kept)
         for kind in KINDS
         if given.only in {None, kind}
     ]
     if given.only in {None, "ring"}:
-        met.append(ring(given.runs, seconds=4.0))
+        met.append(ring(given.runs, seconds=4.0, kept=kept))
     return 0 if all(met) else 1
 
 

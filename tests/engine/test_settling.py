@@ -2,7 +2,7 @@
 
 import pytest
 
-from paceline.comm.words import Evaluate, Save, Settle
+from paceline.comm.words import Evaluate, Evaluated, Save, Settle
 from paceline.engine.oddities import Odd
 from paceline.engine.settling import Settling
 
@@ -100,3 +100,80 @@ def test_it_is_in_vain_where_all_who_rested_are_gone(settling, said):
         settling.forget(name)
     assert settling.is_in_vain
     assert ("worker0", Save()) not in said
+
+
+@pytest.fixture
+def sharing(settling, said) -> Settling:
+    """Two workers that rest to share an evaluation, and one that has ended; all have settled."""
+    for name in ("worker1", "worker2"):
+        settling.rests(name, shares=True)
+    settling.before(Evaluate(), WORKERS)
+    return settling
+
+
+def settle_twice(settling):
+    for _ in range(2):
+        for name in WORKERS:
+            settling.take(name)
+
+
+def test_who_shares_an_evaluation_is_looked_at_when_all_have_settled_once(sharing, said):
+    among = ["worker1", "worker2"]
+    assert said == [(name, Settle(is_looked_at=False, among=among)) for name in WORKERS]
+    said.clear()
+    for name in WORKERS:
+        assert said == []
+        sharing.take(name)
+    assert said == [(name, Settle(is_looked_at=True, among=among)) for name in WORKERS]
+
+
+def test_a_shared_evaluation_is_done_when_all_shares_are(sharing, said):
+    settle_twice(sharing)
+    assert sharing.working == {"worker1", "worker2"}
+    sharing.evaluated("worker2", Evaluated({"loss": 1.0}, 3))
+    assert sharing.working == {"worker1"}
+    assert sharing.found is None
+    sharing.evaluated("worker1", Evaluated({"loss": 2.0}, 1))
+    assert sharing.found == {"loss": 1.25}
+    assert not [word for _, word in said if isinstance(word, Evaluate)]
+
+
+def test_a_quick_worker_may_be_done_before_another_has_settled(sharing):
+    for name in (*WORKERS, "worker1"):
+        sharing.take(name)
+    sharing.evaluated("worker1", Evaluated({"loss": 2.0}, 1))
+    with pytest.raises(Odd, match="'evaluated' out of turn"):
+        sharing.evaluated("worker2", Evaluated({}, 1))  # it has not settled
+    with pytest.raises(Odd, match="'evaluated' out of turn"):
+        sharing.evaluated("worker1", Evaluated({}, 1))
+
+
+@pytest.mark.parametrize("settled", [False, True])
+def test_the_share_of_a_worker_that_is_lost_is_not_waited_for(sharing, settled):
+    if settled:
+        settle_twice(sharing)
+    sharing.forget("worker1")
+    if not settled:
+        for _ in range(2):
+            for name in ("worker0", "worker2"):
+                sharing.take(name)
+    assert not sharing.is_in_vain
+    sharing.evaluated("worker2", Evaluated({"loss": 1.0}, 3))
+    assert sharing.found == {"loss": 1.0}
+
+
+def test_a_shared_evaluation_without_anybody_left_is_in_vain(sharing):
+    settle_twice(sharing)
+    for name in ("worker1", "worker2"):
+        sharing.forget(name)
+    assert sharing.is_in_vain
+
+
+def test_the_next_evaluation_is_not_shared_for_that(sharing, said):
+    settle_twice(sharing)
+    for name in ("worker1", "worker2"):
+        sharing.evaluated(name, Evaluated({}, 1))
+    sharing.end()
+    said.clear()
+    sharing.before(Save(), WORKERS)
+    assert said == [(name, Settle(is_looked_at=name == "worker0")) for name in WORKERS]

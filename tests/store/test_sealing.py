@@ -261,6 +261,11 @@ def test_a_last_line_that_was_cut_off_is_left_out(run: RunDir, end: str):
     assert seal(run, facts_of(), Outcome()).worker_steps == 100
 
 
+def test_a_script_that_says_no_loss_and_fails_is_not_said_to_have_a_bad_one(run: RunDir):
+    write(run, "worker0", *({**row, "loss_mean": None} for row in ten_rows()))
+    assert seal(run, facts_of(), Outcome()).warnings == ()
+
+
 @pytest.mark.parametrize("loss", [float("nan"), float("inf")])
 def test_a_loss_that_is_no_number_is_null_with_a_warning(run: RunDir, loss: float):
     write(run, "worker0", *ten_rows()[:-1], step_row(1.0, 100, 10, loss))

@@ -7,6 +7,7 @@ from torch import nn
 from paceline.errors import SpecError
 from paceline.training.carried import lay_out, trained_by
 from paceline.training.sliced import (
+    ELEMENTWISE,
     Numbers,
     SlicedUpdate,
     Slices,
@@ -121,6 +122,26 @@ def test_every_optimizer_of_torch_is_equal_on_slices_or_refused(name):
         assert "nothing says" not in reason
         return
     servers = train(name)
+    for number, own in enumerate(servers.trained.parameters):
+        assert (servers.values(number) - own.detach().reshape(-1)).abs().max() < 1e-12
+
+
+@pytest.mark.parametrize("name", [e for e in CLASSES if e in ELEMENTWISE])
+def test_servers_go_on_from_what_an_optimizer_was_loaded_with(name):
+    network = model()
+    optimizer = made(name, network)
+    for seed in range(3):
+        optimizer.zero_grad()
+        backward(network, seed)
+        optimizer.step()
+    again = made(name, network)
+    again.load_state_dict(optimizer.state_dict())
+    servers = Servers(network, again)
+    for seed in range(3, 6):
+        again.zero_grad()
+        backward(network, seed)
+        servers.push()
+        again.step()
     for number, own in enumerate(servers.trained.parameters):
         assert (servers.values(number) - own.detach().reshape(-1)).abs().max() < 1e-12
 

@@ -64,6 +64,9 @@ class Settle(Word):
 
     is_looked_at: bool
     """Whether it is this one that will."""
+    among: list[str] = dataclasses.field(default_factory=list)
+    """Workers that evaluate together, each its share of the rows. All of them are looked at then,
+    but first all are asked as if they were not: so all see the same."""
 
 
 @final
@@ -233,6 +236,8 @@ class Paused(Word):
     """A worker rests at a gate after so many steps."""
 
     progress: int
+    shares: bool = False
+    """Whether it came to evaluate a share of the rows."""
 
 
 @final
@@ -297,9 +302,11 @@ class Fetch(Word):
 @final
 @dataclass(frozen=True)
 class Evaluated(Word):
-    """What the worker that was asked to evaluate found."""
+    """What the worker that was asked to evaluate found, or each of those that share it."""
 
     metrics: dict[str, AnyFloat]
+    num_rows: int = 0
+    """Of how many rows, where they are shared."""
 
 
 @final

@@ -214,12 +214,26 @@ class Conductor:
     def look_for_stuck(self, dump: Callable[[str], None]) -> None:
         """Tell of seats that say nothing for too long; fail if the spec says so."""
         for each in self._silences.look(self._gates.working, dump):
-            text = f"{each.seat} was {each}"
+            resting = self._resting_at_a_script if each.place.waits else ""
+            reason = f"{each}; {resting}" if resting else str(each)
+            text = f"{each.seat} was {reason}"
             self._alerts += (text,)
-            if self._spec.when_stuck == "stop":
-                self._ending.fail(each.seat, str(each))
+            waits_for_ever = bool(resting) and self._spec.strategy.in_step
+            if self._spec.when_stuck == "stop" or waits_for_ever:
+                self._ending.fail(each.seat, reason)
             else:
                 self._ledger.warn(text)
+
+    @property
+    def _resting_at_a_script(self) -> str:
+        """Say which workers rest where a script evaluates, and the others do not."""
+        gates = self._gates
+        if not self._spec.workload.is_script or gates.phase != "training":
+            return ""
+        workers = (name for name in self._attendance.names("worker") if not gates.has_trained(name))
+        resting = sorted({*workers} - gates.working)
+        said = "all workers must come to paceline.evaluating(), and only some have"
+        return f"{said}: {', '.join(resting)}" if resting else ""
 
     def interrupt(self) -> None:
         """Stop after the current step and keep what there is; asked twice, stop at once."""
@@ -271,8 +285,8 @@ class Conductor:
                 self._disturbances.back(name)
             case words.Restored():
                 self._losses.restored(name, word)
-            case words.Paused(progress):
-                self._gates.paused(name, progress)
+            case words.Paused(progress, shares):
+                self._gates.paused(name, progress, shares=shares)
             case words.Copied("state"):
                 self._keeping.copied(name)
             case words.Kept(what="state"):
@@ -292,8 +306,8 @@ class Conductor:
                 self._gates.settled(name)
             case words.Saved():
                 self._gates.saved(name)
-            case words.Evaluated(metrics):
-                self._gates.evaluated(name, metrics)
+            case words.Evaluated():
+                self._gates.evaluated(name, word)
             case words.Logged():
                 if self._ledger.logged(word.metrics, word.progress):
                     for each in self._attendance.names("worker"):

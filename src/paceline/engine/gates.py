@@ -1,11 +1,10 @@
 """When all rest: gates for checkpoints, evaluation and saving, from the common start to the end.
 
 Phases: starting (seats join) -> training -> keeping or evaluating -> training … -> saving ->
-evaluating -> ending.
-Where something is due (`agenda.py`) there is a gate: every worker that still trains comes to rest
-there. For a checkpoint every seat copies its state (`keeping.py`). For an evaluation all workers
-settle, the first of them evaluates, and all clocks leave out the time from the last arrival to the
-release.
+evaluating -> ending. Where something is due (`agenda.py`) there is a gate: every worker that still
+trains comes to rest there. For a checkpoint every seat copies its state (`keeping.py`). For an
+evaluation all workers settle, the first of them evaluates, and all clocks leave out the time from
+the last arrival to the release.
 """
 
 from __future__ import annotations
@@ -114,13 +113,14 @@ class Gates:
         for name in self._attendance.names("worker", "server"):
             self._lines.tell(name, words.Start(start_s, self._agenda.rest_at))
 
-    def paused(self, name: str, progress: int) -> None:
-        """A worker rests at a gate."""
+    def paused(self, name: str, progress: int, *, shares: bool = False) -> None:
+        """A worker rests at a gate; `shares`: to evaluate a part of the rows."""
         if name in self._newly_in and name in self._training:
             self._first_pause(name, progress)
             return
         self._check_trains(name, words.Paused)
         self._paused[name] = progress
+        self._settling.rests(name, shares=shares)
         self._go_on_if_all_rest()
 
     def _first_pause(self, name: str, progress: int) -> None:
@@ -149,10 +149,6 @@ class Gates:
         if self.phase != "training" or name not in self._training or name in self._paused:
             raise Odd.out_of_turn(said)
 
-    def _check_asked(self, name: str, errand: type[Word], said: type[Word]) -> None:
-        if not self._settling.is_asked(name, errand):
-            raise Odd.out_of_turn(said)
-
     def _count_out(self, name: str) -> None:
         if name in self._training:
             self._training.remove(name)
@@ -165,14 +161,18 @@ class Gates:
 
     def saved(self, name: str) -> None:
         """The parameters are kept."""
-        self._check_asked(name, words.Save, words.Saved)
+        self._settling.saved(name)
         self._is_saved = True
-        self._settling.end()
         self._go_on_if_all_rest()
 
-    def evaluated(self, name: str, metrics: dict[str, float]) -> None:
-        """The model is evaluated: the gate opens."""
-        self._check_asked(name, words.Evaluate, words.Evaluated)
+    def evaluated(self, name: str, word: words.Evaluated) -> None:
+        """The model, or a share of it, is evaluated: the gate opens when all is."""
+        self._settling.evaluated(name, word)
+        self._go_on_if_evaluated()
+
+    def _go_on_if_evaluated(self) -> None:
+        if (metrics := self._settling.found) is None:
+            return
         self._settling.end()
         paused_s = self._ledger.resumed()
         progress = max(self._paused.values(), default=None)
@@ -193,6 +193,7 @@ class Gates:
             self._start_late()
         elif self.phase != "keeping":
             self._settling.forget(name)
+            self._go_on_if_evaluated()
             self._go_on_if_in_vain()
 
     def go_back(self) -> None:

@@ -112,8 +112,7 @@ def result_of(
     final_loss = _final_loss(steps, workers, outcome)
     staleness = _staleness(outcome)
     is_replayed = facts.compute == "replayed"
-    told_none = outcome.totals and not any(each.told_losses for each in said)
-    if worker_steps and final_loss is None and not is_replayed and not told_none:
+    if worker_steps and final_loss is None and not is_replayed and _is_loss_known(outcome, steps):
         outcome.warnings.append("the loss is not a finite number")
     outcome.warnings += warnings_of(outcome.totals, outcome.refused, final_loss)
     rows = {node: [row for row in nodes if row["node"] == node] for node in facts.seats}
@@ -333,6 +332,13 @@ def _meaning(facts: Facts, staleness: Staleness | None) -> str:
     if staleness is None or staleness.max == 0:
         return facts.meaning
     return f"{facts.meaning}, mean staleness {staleness.mean:.1f}"
+
+
+def _is_loss_known(outcome: Outcome, steps: list[Row]) -> bool:
+    """Whether workers said any loss: a script need not, and may end before it has trained."""
+    if outcome.totals:
+        return any(each.told_losses for each in outcome.totals.values())
+    return any(row["loss_mean"] is not None for row in steps)
 
 
 def _final_loss(

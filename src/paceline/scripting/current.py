@@ -25,8 +25,11 @@ class ScriptRun(ABC):
         """Keep values by name."""
 
     @abstractmethod
-    def evaluating(self) -> AbstractContextManager[None]:
-        """Stop the training clock while the block runs, on all workers."""
+    def evaluating(self, *, shared: bool) -> AbstractContextManager[None]:
+        """Stop the training clock while the block runs, on all workers.
+
+        `shared`: each is given its share of the rows, and what is logged is joined.
+        """
 
     def lost_peer(self, error: Exception) -> Exception | None:
         """Where an error only says that another seat is gone, give the one that says which."""

@@ -46,10 +46,15 @@ def log(**metrics: Any) -> None:
         run.log(metrics)
 
 
-def evaluating() -> AbstractContextManager[None]:
-    """Evaluate in a `with` block: all workers come to it, and the training clock stands still."""
+def evaluating(*, shared: bool = False) -> AbstractContextManager[None]:
+    """Evaluate in a `with` block: all workers come to it, and the training clock stands still.
+
+    Each is given all rows, and worker 0's values are kept. With `shared=True` each is given its
+    share of the rows of the loaders that were wrapped, and the mean of all workers' values is
+    kept, weighted by rows.
+    """
     run = current()
-    return nullcontext() if run is None else run.evaluating()
+    return nullcontext() if run is None else run.evaluating(shared=shared)
 
 
 def no_sync(*modules: Any) -> AbstractContextManager[None]:

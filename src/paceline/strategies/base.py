@@ -253,6 +253,11 @@ class Strategy(Description, ABC):
         return False
 
     @property
+    def keeps_one_optimizer(self) -> str | None:
+        """Say why a script may have one optimizer only; None: any number of them."""
+        return None
+
+    @property
     def repeats(self) -> bool:
         """Whether two runs with one seed give the same parameters to the bit."""
         return False

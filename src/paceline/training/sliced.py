@@ -8,6 +8,7 @@ the same groups; the numbers of a group, learning rate first, come with every pu
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from typing import TYPE_CHECKING, Any, Final, cast, final
 
 import torch
@@ -42,6 +43,10 @@ _WHY_NOT: Final[Mapping[str, str]] = {
     "SparseAdam": "it takes sparse gradients only",
 }
 
+_UNKNOWN: Final = (
+    "nothing says that it is elementwise; a class of your own that is says so: elementwise = True"
+)
+
 
 def why_not_elementwise(cls: type[TorchOptimizer]) -> str | None:
     """Say why servers cannot hold an optimizer in slices; None: they can."""
@@ -49,7 +54,7 @@ def why_not_elementwise(cls: type[TorchOptimizer]) -> str | None:
         return None
     if cls.__module__.startswith("torch.optim.") and cls.__name__ in ELEMENTWISE:
         return None
-    return _WHY_NOT.get(cls.__name__, "nothing says that it is elementwise")
+    return _WHY_NOT.get(cls.__name__, _UNKNOWN)
 
 
 def check_elementwise(optimizers: Sequence[TorchOptimizer], strategy: str) -> None:
@@ -59,8 +64,7 @@ def check_elementwise(optimizers: Sequence[TorchOptimizer], strategy: str) -> No
             "strategy",
             strategy,
             f"{type(each).__name__} cannot be applied by servers, each of which has slices of "
-            f"parameters: {why}. A class of your own that is elementwise says so: elementwise = "
-            "True",
+            f"parameters: {why}",
             ("single", "solo", "ring", "ddp"),
         )
         for each in optimizers
@@ -213,6 +217,17 @@ class _HeldBlock:
         self._groups: dict[tuple[int, int], dict[str, Any]] = {}
         for group in block.groups:
             self._hold(slices, group)
+        self._take_over(slices.trained)
+
+    def _take_over(self, trained: ScriptParameters) -> None:
+        """Go on from what the script's optimizers remember already, as after `load_state_dict`."""
+        for piece, own in zip(self._block.pieces, self._slices, strict=True):
+            parameter, group = trained.parameters[piece.parameter], trained.groups[piece.parameter]
+            if group is None:
+                continue
+            state = self._optimizers[group[0]].state
+            for key, value in trained.optimizers[group[0]].state.get(parameter, {}).items():
+                state[own][key] = _slice_of(value, parameter, piece, own.dtype)
 
     def _hold(self, slices: Slices, group: tuple[int, int]) -> None:
         """Make the same group of the same class, of this block's slices."""
@@ -257,6 +272,16 @@ class _HeldBlock:
             number, index, key = name.split(".", 2)
             optimizer, own = self._optimizers[int(number)], self._slices[int(index)]
             optimizer.state[own][key] = value.clone() if isinstance(value, Tensor) else value
+
+
+def _slice_of(value: Any, parameter: Tensor, piece: CarriedPiece, dtype: torch.dtype) -> Any:
+    """Give a slice's part of what is remembered of a parameter: of each value, or as a whole."""
+    if not isinstance(value, Tensor):
+        return copy(value)
+    if not value.dim() or value.shape != parameter.shape:
+        return value.clone()
+    laid = torch.empty_like(parameter.detach(), dtype=dtype).copy_(value)
+    return laid.as_strided((laid.numel(),), (1,))[piece.start : piece.stop].clone()
 
 
 def _another(optimizer: TorchOptimizer, groups: list[dict[str, Any]]) -> TorchOptimizer:

@@ -78,6 +78,16 @@ BAD = {
         "paceline.wrap(",
         "given a StepLR; it takes modules, optimizers and loaders",
     ),
+    "trained before": (
+        [LOOP, WRAP, LOOP],
+        "paceline.wrap(",
+        "paceline.wrap was called after 16 steps of SGD",
+    ),
+    "trained while evaluating": (
+        [WRAP, "with paceline.evaluating():\n" + textwrap.indent(LOOP, "    ")],
+        "optimizer.step()",
+        "SGD.step() inside of paceline.evaluating()",
+    ),
     "no optimizer": (["paceline.wrap(model, loader)"], "paceline.wrap(", "no optimizer"),
 }
 
@@ -167,13 +177,42 @@ def test_different_numbers_of_batches_end_the_run_and_are_told(tmp_path, strateg
     assert "own sharding" in log_of(result)
 
 
+def test_whoever_does_not_use_the_loader_that_wrap_gives_back_is_told(tmp_path):
+    script = written(tmp_path, WRAP.replace("model, optimizer, loader = ", ""), LOOP)
+    result = run_script(tmp_path / "runs", script, strategy="ring")
+    assert len([each for each in result.warnings if "no batch of the loaders" in each]) == 2
+
+
+def test_an_evaluation_that_only_some_workers_come_to_ends_the_run(tmp_path):
+    """Whoever trains on waits for those that rest, and they for it."""
+    alone = "if paceline.is_main():\n    with paceline.evaluating():\n        pass\n"
+    script = written(tmp_path, WRAP, LOOP, alone, LOOP)
+    with pytest.raises(SeatFailed, match="all workers must come to") as caught:
+        run_script(tmp_path / "runs", script, strategy="ring", stuck_s=1.0)
+    assert caught.value.reason.endswith("and only some have: worker0")
+
+
+TWO_OPTIMIZERS = """
+other = nn.Linear(3, 1)
+others = torch.optim.SGD(other.parameters(), lr=0.01)
+paceline.wrap(model, other, optimizer, others, loader)
+"""
+
+
+def test_several_optimizers_are_refused_where_workers_may_be_late(tmp_path):
+    script = written(tmp_path, TWO_OPTIMIZERS)
+    with pytest.raises(SeatFailed, match="given 2 optimizers: with ") as caught:
+        run_script(tmp_path / "runs", script, strategy="ps-sync", fields={"backup": 1})
+    assert line_of(tmp_path, "paceline.wrap(") in caught.value.reason
+
+
 def test_outside_of_a_run_nothing_is_done():
     objects = (object(), object())
     assert paceline.wrap(*objects) == objects
     assert paceline.wrap(objects[0]) is objects[0]
     assert paceline.is_main()
     assert (paceline.rank(), paceline.num_workers()) == (0, 1)
-    with paceline.evaluating(), paceline.no_sync(None):
+    with paceline.evaluating(), paceline.evaluating(shared=True), paceline.no_sync(None):
         paceline.log(loss=1.0)
 
 

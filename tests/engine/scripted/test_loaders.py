@@ -30,6 +30,7 @@ class Turns:
         self.notes = []
         self.pauses = 0
         self.is_evaluating = False
+        self.share = None
 
     @property
     def is_over(self):
@@ -122,6 +123,11 @@ def test_the_short_last_batch_is_dropped_and_that_is_said():
     turns = Turns()
     loader = dealt(DataLoader(ROWS, 8), Dealer(0, 2), turns)
     assert len(loader) == 3
+    turns.is_evaluating = True
+    next(iter(loader))
+    assert turns.notes == []  # whatever evaluates has all rows
+    turns.is_evaluating = False
+    next(iter(loader))
     assert turns.notes == ["the last 2 rows of an epoch, fewer than a batch of all, are left out"]
 
 

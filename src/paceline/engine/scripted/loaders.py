@@ -18,6 +18,7 @@ from torch.utils.data import (
 )
 
 from paceline.engine.scripted.drawing import SharedDraws
+from paceline.engine.scripted.sharing import Share
 from paceline.errors import LoopError
 from paceline.scripting.current import ScriptOver
 
@@ -35,6 +36,10 @@ class Turns(Protocol):
     @property
     def is_evaluating(self) -> bool:
         """Whether batches are not trained on: then each worker that asks is given all rows."""
+
+    @property
+    def share(self) -> Share | None:
+        """Which of them instead, where workers share an evaluation."""
 
     def load(self, batches: Iterator[Any]) -> Any:
         """Take the next batch, and note how long that took."""
@@ -140,29 +145,75 @@ class Loader(DataLoader[Any]):
         turns: Turns,
         dealer: Dealer,
     ) -> None:
-        options = {name: getattr(given, name) for name in _KEPT if hasattr(given, name)}
-        if not given.num_workers:
-            for name in _WITH_WORKERS:
-                options.pop(name, None)
-        super().__init__(**{"dataset": given.dataset, **options, **sampling})
         # Not through the class: a DataLoader watches over what is set on it.
         self.__dict__.update(_given=given, _turns=turns, _stream=dealer.stream, _num_empty=0)
+        self.__dict__["_dropped"] = _dropped(given, dealer)
+        super().__init__(**{**_options(given), **sampling})
 
     def __iter__(self) -> Any:
         turns, stream = self.__dict__["_turns"], self.__dict__["_stream"]
         if turns.is_evaluating:
-            return iter(self.__dict__["_given"])
+            return _evaluated(self.__dict__["_given"], turns.share)
         if turns.is_over:
             _note_empty(self)
             return iter(())
+        if self.__dict__["_dropped"] is not None:  # what only evaluates has all its rows
+            turns.say(self.__dict__["_dropped"])
         with contextlib.nullcontext() if stream is None else stream:  # it draws a seed of its own
             batches = super().__iter__()
         return _counted(batches, turns)
 
     def __len__(self) -> int:
-        if self.__dict__["_turns"].is_evaluating:
-            return len(self.__dict__["_given"])
+        turns = self.__dict__["_turns"]
+        if turns.is_evaluating:
+            return _num_evaluated(self.__dict__["_given"], turns.share)
         return super().__len__()
+
+    @property
+    def dataset(self) -> Any:
+        """The script's own; of a worker's share while it evaluates one, since sums are divided
+        by its length.
+        """
+        given, share = self.__dict__["_given"], self.__dict__["_turns"].share
+        if share is None or _is_left_alone(given):
+            return self.__dict__["_dataset"]
+        return share.subset(given.dataset)
+
+    @dataset.setter
+    def dataset(self, dataset: Any) -> None:
+        self.__dict__["_dataset"] = dataset
+
+
+def _options(given: DataLoader[Any]) -> dict[str, Any]:
+    options = {name: getattr(given, name) for name in _KEPT if hasattr(given, name)}
+    if not given.num_workers:
+        for name in _WITH_WORKERS:
+            options.pop(name, None)
+    return {"dataset": given.dataset, **options}
+
+
+def _is_left_alone(given: DataLoader[Any]) -> bool:
+    return isinstance(given.dataset, IterableDataset) or _is_sharded(given)
+
+
+def _evaluated(given: DataLoader[Any], share: Share | None) -> Iterator[Any]:
+    """Read all rows, or a worker's share of them."""
+    if share is None:
+        return iter(given)
+    if _is_left_alone(given):
+        return share.counted(given if _is_sharded(given) else share.every(given), rows_in)
+    options = {**_options(given), **share.sampling(given)}
+    if given.num_workers:
+        options["persistent_workers"] = False  # these rows are read once
+    return share.counted(share.begun(DataLoader(**options)), rows_in)
+
+
+def _num_evaluated(given: DataLoader[Any], share: Share | None) -> int:
+    if share is None or _is_sharded(given):
+        return len(given)
+    if isinstance(given.dataset, IterableDataset):
+        return share.num_of(len(given))
+    return share.num_batches(given)
 
 
 def _note_empty(loader: Any) -> None:
@@ -214,7 +265,10 @@ class Passed:
 
     def __iter__(self) -> Iterator[Any]:
         if self._turns.is_evaluating:
-            return iter(self._given)
+            share = self._turns.share
+            if share is None:
+                return iter(self._given)
+            return share.counted(share.every(self._given), rows_in)
         if self._turns.is_over:
             _note_empty(self)
             return iter(())
@@ -222,7 +276,9 @@ class Passed:
 
     def __len__(self) -> int:
         whole: int = len(self._given)  # type: ignore[arg-type]
-        return whole if self._turns.is_evaluating else whole // self._dealer.num_workers
+        if not self._turns.is_evaluating:
+            return whole // self._dealer.num_workers
+        return whole if self._turns.share is None else self._turns.share.num_of(whole)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["_given"], name)
@@ -243,7 +299,6 @@ def dealt(given: Any, dealer: Dealer, turns: Turns) -> Any:
 def _sampling(given: DataLoader[Any], dealer: Dealer, turns: Turns) -> dict[str, Any]:
     if isinstance(given.dataset, IterableDataset):
         return _of_iterable(given, dealer, turns)
-    sampler: Any = given.sampler if given.batch_size is not None else given.batch_sampler
     if _is_sharded(given):
         turns.say("the script's own sharding of its data is left as it is")
         return _as_it_is(given)
@@ -252,7 +307,6 @@ def _sampling(given: DataLoader[Any], dealer: Dealer, turns: Turns) -> dict[str,
     if type(given.batch_sampler) is not BatchSampler:
         return {"batch_sampler": DealtBatches(given.batch_sampler, dealer)}
     batch = given.batch_sampler.batch_size
-    _say_dropped(given, sampler or given.batch_sampler.sampler, batch, dealer, turns)
     own = given.batch_sampler.sampler
     part = own if dealer.num_workers == 1 else DealtSampler(own, batch, dealer)
     return {"batch_size": batch, "sampler": part, "drop_last": True}
@@ -293,15 +347,18 @@ def _is_sharded(given: DataLoader[Any]) -> bool:
     )
 
 
-def _say_dropped(
-    given: DataLoader[Any], sampler: Any, batch: int, dealer: Dealer, turns: Turns
-) -> None:
+def _dropped(given: DataLoader[Any], dealer: Dealer) -> str | None:
+    """Say which rows nobody trains on: those of a last batch that is not whole for all."""
+    batches = given.batch_sampler
+    if _is_left_alone(given) or type(batches) is not BatchSampler:
+        return None
     try:
-        rest = len(sampler) % (batch * dealer.num_workers)
+        rest = len(batches.sampler) % (batches.batch_size * dealer.num_workers)  # type: ignore[arg-type]
     except TypeError:
-        return
-    if rest and not (given.drop_last and dealer.num_workers == 1):
-        turns.say(f"the last {rest} rows of an epoch, fewer than a batch of all, are left out")
+        return None
+    if not rest or (given.drop_last and dealer.num_workers == 1):
+        return None
+    return f"the last {rest} rows of an epoch, fewer than a batch of all, are left out"
 
 
 def _check_length(made: DataLoader[Any], given: DataLoader[Any], dealer: Dealer) -> None:

@@ -29,6 +29,7 @@ class OwnSession(Watched):
         self.num_steps = 0
         self.last = False
         self.is_evaluating = False
+        self.share: None = None
         self.records: ScriptRecords | None = None
         self._spec = spec
         self._member = member

@@ -14,6 +14,7 @@ from paceline.engine.scripted.exchanges import Alone, Averaged, Exchange, Throug
 from paceline.engine.scripted.objects import Objects
 from paceline.engine.scripted.sync import take_first, values_of
 from paceline.engine.seating import next_rosters
+from paceline.errors import LoopError
 from paceline.spec import RunSpec
 from paceline.strategies.base import Place
 from paceline.strategies.parameter_server import cuts
@@ -24,7 +25,9 @@ from paceline.training.sliced import check_elementwise
 
 def exchange_of(spec: RunSpec, objects: Objects) -> Exchange:
     """Make what exchanges these objects' gradients under the spec's strategy."""
-    way = spec.strategy.scripts
+    way, num_optimizers = spec.strategy.scripts, len(objects.optimizers)
+    if num_optimizers > 1 and (why_one := spec.strategy.keeps_one_optimizer) is not None:
+        raise LoopError(f"paceline.wrap was given {num_optimizers} optimizers: {why_one}")
     if way == "alone":
         return Alone()
     trained = trained_by(objects.modules, objects.optimizers, all_of_modules=way == "averaged")

@@ -64,7 +64,8 @@ class ScriptServer(ScriptRun):
     def log(self, metrics: Mapping[str, Any]) -> None:
         del metrics
 
-    def evaluating(self) -> contextlib.AbstractContextManager[None]:
+    def evaluating(self, *, shared: bool) -> contextlib.AbstractContextManager[None]:
+        del shared
         return contextlib.nullcontext()
 
     def no_sync(self) -> contextlib.AbstractContextManager[None]:

@@ -9,7 +9,7 @@ import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping
 from time import perf_counter_ns
-from typing import Any, final
+from typing import Any, Final, final
 
 import torch
 from torch import Tensor
@@ -20,9 +20,15 @@ from paceline.engine.scripted.exchanges import Exchange
 from paceline.engine.scripted.loaders import rows_in
 from paceline.engine.scripted.objects import Objects, Unchanged
 from paceline.engine.scripted.recording import ScriptRecords
+from paceline.engine.scripted.sharing import Share
 from paceline.errors import LoopError, ScriptFailed
 from paceline.scripting.current import ScriptOver
 from paceline.spec import RunSpec
+
+_NOT_ITS_LOADER: Final = (
+    "it trained on no batch of the loaders that paceline.wrap gave back: unless they are only for "
+    "evaluating, use these and not those it was given, or all workers train on the same rows"
+)
 
 
 @final
@@ -41,6 +47,7 @@ class ScriptSession:
         self.num_steps = 0
         self.num_samples = 0
         self.is_evaluating = False
+        self.share: Share | None = None
         self.last = not exchange.member.starts
         self.say = say
         self._exchange = exchange
@@ -54,6 +61,7 @@ class ScriptSession:
         self._newest: int | None = None
         self._is_agreed = self._is_hidden = False
         self._has_loader = bool(objects.loaders)
+        self._deals = self._has_loader and spec.num_workers > 1
         self._numbers = {id(each): number for number, each in enumerate(objects.optimizers)}
         self._most_steps = spec.worker_steps or NEVER
         if spec.steps is not None and spec.strategy.in_step:
@@ -136,6 +144,11 @@ class ScriptSession:
         return batch
 
     def _before_step(self, optimizer: Optimizer, arguments: Any, options: Any) -> Any:
+        if self.is_evaluating:
+            raise LoopError(
+                f"{type(optimizer).__name__}.step() inside of paceline.evaluating(): nothing is "
+                "exchanged there, so nothing can be trained"
+            )
         if self._exchange.is_deserted or (self.last and self._way == "served"):
             self._hide(optimizer)  # nothing is learnt any more
             self._is_hidden = True
@@ -253,10 +266,10 @@ class ScriptSession:
     def note(self) -> str | None:
         """What the user should know of how it ended."""
         if not self._exchange.is_deserted:
-            return None
+            return None if self.num_samples or not self._deals else _NOT_ITS_LOADER
         return (
-            f"it ended after {self.num_steps} steps, since {self._exchange.deserted_by} had no "
-            "more: their scripts had different numbers of batches"
+            f"it ended after {self.num_steps} steps, since {self._exchange.deserted_by} made no "
+            "more: their scripts had different numbers of batches, or one left its loop"
         )
 
     def _no_backward(self, optimizer: Optimizer) -> LoopError:

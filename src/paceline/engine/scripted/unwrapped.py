@@ -77,10 +77,15 @@ class UnwrappedRun(ScriptRun):
         else:
             self._worker.log(metrics)
 
-    def evaluating(self) -> contextlib.AbstractContextManager[None]:
+    def evaluating(self, *, shared: bool) -> contextlib.AbstractContextManager[None]:
+        if shared:
+            raise LoopError(
+                "paceline.evaluating(shared=True): under the strategy own, rows are dealt out by "
+                "the script itself; leave shared out, and average over its own process group"
+            )
         if self._session.records is None:  # the clock does not go yet
             return contextlib.nullcontext()
-        return self._worker.evaluating()
+        return self._worker.evaluating(shared=False)
 
     def no_sync(self) -> contextlib.AbstractContextManager[None]:
         return self._session.no_sync()

@@ -18,6 +18,7 @@ from paceline.comm import words
 from paceline.compute.base import Compute
 from paceline.engine.row_writer import RowWriter
 from paceline.engine.scripted.drawing import SharedDraws
+from paceline.engine.scripted.early import EarlySteps
 from paceline.engine.scripted.exchanges import Exchange
 from paceline.engine.scripted.loaders import Dealer, dealt
 from paceline.engine.scripted.objects import Objects
@@ -26,6 +27,7 @@ from paceline.engine.scripted.recording import ScriptRecords
 from paceline.engine.scripted.running import run_script
 from paceline.engine.scripted.seating import exchange_of, place_of, take_first_values
 from paceline.engine.scripted.session import ScriptSession
+from paceline.engine.scripted.sharing import Share, rows_of
 from paceline.engine.scripted.unwrapped import UnwrappedRun, refusing_groups
 from paceline.errors import LoopError, ScriptFailed
 from paceline.measure.clock import Clock
@@ -49,7 +51,7 @@ def work(berth: Berth, spec: RunSpec) -> None:
         _watch(berth, spec, worker)
         return
     try:
-        with refusing_groups(spec.strategy.name):
+        with refusing_groups(spec.strategy.name), worker.early.counting():
             run_script(spec, worker)
         worker.end()
     finally:
@@ -95,11 +97,13 @@ class ScriptWorker(ScriptRun):
         self._found: dict[str, float] | None = None
         self._said: set[str] = set()
         self._evaluated_at = -1
+        self.early = EarlySteps()
 
     def wrap(self, objects: tuple[Any, ...]) -> tuple[Any, ...]:
         if self._session is not None:
             raise LoopError("paceline.wrap was called twice: give it everything at once")
         self._objects = found = Objects.sorted(objects)
+        self.early.refuse(found.optimizers)
         self._exchange = exchange_of(self._spec, found)
         self._place = place = place_of(self._berth, self._spec, found, self._exchange)
         stream = torch.get_rng_state()
@@ -109,7 +113,8 @@ class ScriptWorker(ScriptRun):
         self._session = session = ScriptSession(
             self._spec, found, self._exchange, self._records, say=self.say
         )
-        dealer = Dealer(self.rank, self.num_workers, SharedDraws(stream))
+        self._draws = SharedDraws(stream)
+        dealer = Dealer(self.rank, self.num_workers, self._draws)
         given = found.with_loaders(lambda each: dealt(each, dealer, session))
         if self.rank:  # workers start alike, but what they draw while training must differ
             torch.manual_seed(torch.initial_seed() + self.rank)
@@ -184,7 +189,7 @@ class ScriptWorker(ScriptRun):
             yield
 
     @contextlib.contextmanager
-    def evaluating(self) -> Iterator[None]:
+    def evaluating(self, *, shared: bool) -> Iterator[None]:
         session = self._session
         if session is None or self._found is not None:
             yield
@@ -196,28 +201,46 @@ class ScriptWorker(ScriptRun):
         self._evaluated_at = session.num_steps
         session.pause()
         began_ns = perf_counter_ns()
-        self._line.send(words.Paused(self._progress()))
+        self._line.send(words.Paused(self._progress(), shares=shared and self._can_share))
         with self._usage.left_out():
             word = self._attend(words.Resume, words.Evaluate, words.Settled)
-            with self._looking(session) as found:
+            share = self._share_of(word)
+            with self._looking(session, share) as found:
                 yield
+            if share is not None:
+                self._line.send(words.Evaluated(dict(found), rows_of(share, found)))
             resumed = word if isinstance(word, words.Resume) else self._resumed(word, found)
         self._clock.leave_out(resumed.paused_s)
         self._records.leave_out(perf_counter_ns() - began_ns)
         if resumed.stop:
             session.stop()
 
+    @property
+    def _can_share(self) -> bool:
+        """Whether all workers train one model: else that of worker 0 is evaluated."""
+        return self.num_workers > 1 and self._spec.strategy.scripts != "alone"
+
+    def _share_of(self, word: words.Word) -> Share | None:
+        """Give the share of an evaluation that the driver has this worker do."""
+        if not isinstance(word, words.Settle):
+            return None
+        if any(True for module in self._objects.modules for _ in module.buffers()):
+            self.say("in a shared evaluation each worker's models have its own buffers")
+        return Share(word.among.index(self._place.name), len(word.among), self._draws)
+
     @contextlib.contextmanager
-    def _looking(self, session: ScriptSession | OwnSession) -> Iterator[dict[str, float]]:
+    def _looking(
+        self, session: ScriptSession | OwnSession, share: Share | None = None
+    ) -> Iterator[dict[str, float]]:
         """Gather what is logged while nothing is trained."""
         found: dict[str, float] = {}
         self._found = found
-        session.is_evaluating = True
+        session.is_evaluating, session.share = True, share
         try:
             with session.no_sync():
                 yield found
         finally:
-            session.is_evaluating = False
+            session.is_evaluating, session.share = False, None
             self._found = None
 
     def _resumed(self, word: words.Word, found: Mapping[str, float]) -> words.Resume:
@@ -231,7 +254,8 @@ class ScriptWorker(ScriptRun):
     def _attend(self, *until: type[words.Word]) -> words.Word:
         """Settle and save whenever asked, until one of these words comes.
 
-        `Settled` among them: until this worker has settled for another, which evaluates meanwhile.
+        `Settled` among them: until this worker has settled for another, which evaluates meanwhile;
+        or with others, to evaluate its share of what they all do: then gives that word.
         """
         while True:
             word = self._line.wait(words.Settle, words.Save, *until)
@@ -241,8 +265,8 @@ class ScriptWorker(ScriptRun):
                 self._exchange.member.is_looked_at = word.is_looked_at
                 self._exchange.settle()
                 self._line.send(settled := words.Settled())
-                if words.Settled in until and not word.is_looked_at:
-                    return settled
+                if words.Settled in until and word.is_looked_at == bool(word.among):
+                    return word if word.among else settled
             else:
                 self._save()
                 self._line.send(words.Saved())

@@ -203,6 +203,15 @@ class PsSync(ParameterServer):
     def repeats(self) -> bool:
         return self.backup == 0
 
+    @property
+    def keeps_one_optimizer(self) -> str | None:
+        if self.backup == 0:
+            return None
+        return (
+            f"with strategy.backup = {self.backup} a worker that is late would have its push of "
+            "one averaged with other workers' pushes of another; give backup = 0, ring or ddp"
+        )
+
     def meaning(self, num_workers: int) -> str:
         kind = "strict" if self.backup == 0 else f"{self.backup} backup"
         return f"synchronous, {kind}, {num_workers - self.backup} of {num_workers} gradients"
