@@ -17,7 +17,7 @@ from paceline.comm.switchboard import Switchboard
 from paceline.comm.tcp_line import TcpLine
 from paceline.comm.vocabularies import NOTHING, Vocabulary
 from paceline.errors import NodeMissing
-from paceline.system.waiting import Deadline, time_left
+from paceline.system.waiting import Deadline
 
 _TICK_S: Final = 0.1
 # An agent that has called says at once what its node is like.
@@ -205,7 +205,7 @@ class Fleet:
             board,
             self._names[node],
             self.labels[node],
-            deadline.left_s,
+            deadline,
             self.raise_if_lost,
             tell=lambda: tell(f"waiting for {self._missing()}"),
         )
@@ -276,18 +276,18 @@ def awaited(
     board: Switchboard,
     who: str,
     label: str,
-    patience_s: float,
+    deadline: Deadline,
     failure: Callable[[], str | None],
     *,
     tell: Callable[[], None] = lambda: None,
 ) -> TcpLine:
     """Wait for somebody to call; raises `NodeMissing` with why nobody does, once it is known."""
-    for _ in time_left(patience_s):
+    while deadline.left_s:
         line = board.answered(who, _TICK_S)
         if line is not None:
             return line
         if (why := failure()) is not None:
             raise NodeMissing(label, why)
         tell()
-    reason = f"did not call {board.host} port {board.port} within {patience_s:g} s"
+    reason = f"did not call {board.host} port {board.port} within {deadline.timeout_s:g} s"
     raise NodeMissing(label, f"{reason}: is that address reached from there, past any firewall?")
