@@ -14,6 +14,8 @@ SEATS = [Seat("worker", 0, "node0"), Seat("worker", 1, "node1")]
     [
         ({"node1": "node1 (b)"}, "worker1: lost", "worker1: lost; it was on node1 (b)"),
         ({"node1": "node1 (b)"}, "worker1: node1 (b) is lost", "worker1: node1 (b) is lost"),
+        ({"node1": "node1 (b)"}, "worker1: lost, on node1", "worker1: lost, on node1 (b)"),
+        ({"node1": "node1 (b)"}, "node1 (b) is lost, on node1", "node1 (b) is lost"),
         ({}, "worker1: lost", "worker1: lost"),
     ],
 )

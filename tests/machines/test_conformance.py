@@ -39,14 +39,16 @@ class TestManual(ClusterConformance):
     cluster = Manual(hosts={"worker": tuple(ADDRESSES.split(","))})
 
 
+@pytest.fixture(scope="class")
+def driven(request):
+    """Drive the tests on the host of rank 0; serve them, to their end, on the others."""
+    with request.cls.cluster.assembled() as drives:
+        if not drives:
+            pytest.skip("served the host that drives")
+        yield
+
+
 @pytest.mark.skipif(not TORCHRUN, reason="test_torchrun.py starts it, on hosts of its own")
+@pytest.mark.usefixtures("driven")
 class TestTorchrun(ClusterConformance):
     cluster = Torchrun(nodes=int(TORCHRUN or 1))
-
-    @pytest.fixture(autouse=True, scope="class")
-    def driven(self):
-        """Drive the tests on the host of rank 0; serve them, to their end, on the others."""
-        with self.cluster.assembled() as drives:
-            if not drives:
-                pytest.skip("served the host that drives")
-            yield

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from paceline.store.runs import all_runs
-from tests.machines.hosts import Hosts, why_not
+from tests.machines.hosts import Hosts
 from tests.machines.losses import (
     DRIVERS,
     NAMED,
@@ -31,13 +31,8 @@ pytestmark = pytest.mark.thorough
 
 
 @pytest.fixture
-def hosts(tmp_path):
-    """Hosts of a test's own: some of them do not survive it."""
-    refused = why_not()
-    if refused:
-        pytest.skip(refused)
-    with Hosts(["a", "b", "c"], tmp_path) as made:
-        yield made
+def hosts(own_hosts):
+    return own_hosts
 
 
 def assert_sealed(hosts: Hosts) -> None:

@@ -2,7 +2,6 @@
 
 import pytest
 
-from tests.machines.hosts import Hosts, why_not
 from tests.machines.losses import (
     DRIVERS,
     PATIENCE_S,
@@ -26,14 +25,10 @@ pytestmark = [
 
 
 @pytest.fixture
-def hosts(tmp_path):
-    """Hosts of a test's own, with Ray: some of them do not survive it."""
-    refused = why_not()
-    if refused:
-        pytest.skip(refused)
-    with Hosts(["a", "b", "c"], tmp_path) as made:
-        start_ray(made)
-        yield made
+def hosts(own_hosts):
+    """With Ray on each."""
+    start_ray(own_hosts)
+    return own_hosts
 
 
 @pytest.mark.parametrize("number", range(MOMENTS))

@@ -4,7 +4,6 @@ import time
 
 import pytest
 
-from tests.machines.hosts import Hosts, why_not
 from tests.machines.losses import (
     DRIVERS,
     TORCHRUN_NAMED,
@@ -25,14 +24,9 @@ pytestmark = pytest.mark.thorough
 
 
 @pytest.fixture
-def hosts(tmp_path):
-    """Hosts of a test's own: some of them do not survive it."""
-    refused = why_not()
-    if refused:
-        pytest.skip(refused)
-    with Hosts(["a", "b", "c"], tmp_path) as made:
-        made.know_names()
-        yield made
+def hosts(own_hosts):
+    own_hosts.know_names()
+    return own_hosts
 
 
 def assert_nothing_of_ours_is_left(hosts, processes):

@@ -23,8 +23,16 @@ def note_host(
     """Say which machine a failed seat was on: what failed may well be the machine."""
     for node in [seat.node for seat in seats if seat.name == failed_seat]:
         label = labels.get(node)
-        if label and outcome.status == "failed" and label not in (outcome.reason or ""):
-            outcome.reason = f"{outcome.reason}; it was on {label}"
+        if label and outcome.status == "failed":
+            outcome.reason = _with_host(outcome.reason or "", node, label)
+
+
+def _with_host(reason: str, node: str, label: str) -> str:
+    """Name a node as its user knows it, once."""
+    told = reason.removesuffix(f", on {node}")
+    if label in told:
+        return told
+    return f"{told}, on {label}" if told != reason else f"{reason}; it was on {label}"
 
 
 def note_limit(outcome: Outcome) -> None:
