@@ -79,6 +79,14 @@ def test_who_is_waited_for_last_has_not_called_within_the_time_of_all():
         board.close()
 
 
+def test_a_node_that_was_lost_unnoticed_is_ended_at_once_too():
+    fleet, start = Fleet(), Recorded()
+    fleet._launches["node0"] = start
+    start.why = "ssh has ended"
+    fleet.close()
+    assert start.ended[0] == "at once"
+
+
 def test_the_start_of_a_lost_node_is_ended_at_once_and_first():
     fleet, starts = Fleet(), {"node0": Recorded(), "node1": Recorded()}
     fleet._launches.update(starts)

@@ -133,6 +133,7 @@ class Fleet:
         """Who was invited when a board was opened, and has not been needed yet."""
         self._launches: dict[str, Launch] = {}
         self._lost: set[str] = set()
+        self._is_closed = False
 
     def fits(self, nodes: Sequence[str], launcher: Launcher) -> bool:
         """Whether those of these nodes that it has are the same machines, reached the same way."""
@@ -251,6 +252,9 @@ class Fleet:
 
     def close(self) -> None:
         """Have all agents end. Idempotent."""
+        if not self._is_closed:
+            self._is_closed = True
+            self.lost()  # whose loss was not looked for yet is not waited for either
         for agent in self.agents.values():
             agent.line.close()
         for board in self._boards.values():
