@@ -109,7 +109,7 @@ def lose(way: Way, kind: str, number: int) -> Sequence[Any]:
         processes = started(hosts, moment(number), way.begin)
         driver = processes.pop("a")
         readers = [Said(each) for each in processes.values()]  # or they would block
-        struck_s = (way.named | way.drivers)[kind](hosts, driver)
+        struck_s = {**way.named, **way.drivers}[kind](hosts, driver)
         said = Said(driver)
         said.await_end()
         left = _left(hosts, time.monotonic() + LEAVING_S)

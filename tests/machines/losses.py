@@ -82,7 +82,8 @@ class Loss:
 
     def __call__(self, hosts: Hosts, driver: subprocess.Popen[str]) -> float:
         """Take it away; gives when that was."""
-        wait_until(lambda: self.is_there(hosts))
+        wait_until(lambda: driver.poll() is not None or self.is_there(hosts))
+        assert driver.poll() is None, driver.communicate()
         struck_s = time.monotonic()
         self.strike(hosts, driver)
         return struck_s

@@ -14,6 +14,7 @@ from paceline.clusters.agents.ray.describe import Ray
 from paceline.clusters.agents.ssh import Ssh
 from paceline.clusters.agents.torchrun.describe import Torchrun
 from paceline.testing import ClusterConformance
+from paceline.testing.sharing import shared_zygote
 
 HOSTS = os.environ.get("PACELINE_TEST_HOSTS", "")
 
@@ -46,6 +47,7 @@ def driven(request):
         if not drives:
             pytest.skip("served the host that drives")
         yield
+        shared_zygote().close()  # its agents are reached through torchrun's store
 
 
 @pytest.mark.skipif(not TORCHRUN, reason="test_torchrun.py starts it, on hosts of its own")

@@ -79,11 +79,14 @@ def test_who_is_waited_for_last_has_not_called_within_the_time_of_all():
         board.close()
 
 
-def test_a_node_that_was_lost_unnoticed_is_ended_at_once_too():
+def test_a_node_that_was_lost_unnoticed_is_ended_at_once_too(line):
     fleet, start = Fleet(), Recorded()
-    fleet._launches["node0"] = start
-    start.why = "ssh has ended"
+    arrived = Arrived(pid=1, host="b", address="127.0.0.1", cores=1.0, versions={})
+    board = Switchboard(NOTHING)
+    fleet._launches["node0"], fleet.agents["node0"] = start, Agent(line, arrived, board)
+    line.leave()
     fleet.close()
+    board.close()
     assert start.ended[0] == "at once"
 
 

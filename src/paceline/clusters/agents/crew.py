@@ -212,7 +212,7 @@ class AgentsCrew(Crew):
         return left
 
     def _is_lost(self, node: str) -> bool:
-        return node in self._fleet.lost()
+        return node in self._fleet.cut_off()
 
     def dump_stack(self, seat: str) -> None:
         for node in self._nodes.values():

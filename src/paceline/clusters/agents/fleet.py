@@ -133,7 +133,6 @@ class Fleet:
         """Who was invited when a board was opened, and has not been needed yet."""
         self._launches: dict[str, Launch] = {}
         self._lost: set[str] = set()
-        self._is_closed = False
 
     def fits(self, nodes: Sequence[str], launcher: Launcher) -> bool:
         """Whether those of these nodes that it has are the same machines, reached the same way."""
@@ -235,10 +234,15 @@ class Fleet:
         """Name the nodes whose agents have ended, each with the reason."""
         found = {node: each.failure() for node, each in self._launches.items()}
         ended = {node: why for node, why in found.items() if why is not None}
-        cut_off = [node for node, each in self.agents.items() if _is_cut_off(each.line)]
-        lost = dict.fromkeys(cut_off, "its agent is gone, or was cut off") | ended
+        lost = dict.fromkeys(self.cut_off(), "its agent is gone, or was cut off") | ended
         self._lost.update(lost)
         return lost
+
+    def cut_off(self) -> list[str]:
+        """Name the nodes of which nothing is heard any more; asks nobody else."""
+        found = [node for node, each in self.agents.items() if _is_cut_off(each.line)]
+        self._lost.update(found)
+        return found
 
     @property
     def listeners(self) -> list[str]:
@@ -252,9 +256,7 @@ class Fleet:
 
     def close(self) -> None:
         """Have all agents end. Idempotent."""
-        if not self._is_closed:
-            self._is_closed = True
-            self.lost()  # whose loss was not looked for yet is not waited for either
+        self.cut_off()  # whose loss was not looked for yet is not waited for either
         for agent in self.agents.values():
             agent.line.close()
         for board in self._boards.values():
