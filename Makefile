@@ -131,9 +131,10 @@ bench-plan: .venv/.installed-dev ## predictions against emulated runs, written i
 	-$(BIN)/python benchmarks/plan.py build/plan.jsonl --minutes $(PLAN_MINUTES) --write
 	-$(BIN)/python benchmarks/plan_from_runs.py build/plan-from-runs --minutes 6
 
-bench-machines: .venv/.installed-dev ## real machines over emulated ones, encryption, starts, losses; needs root, sshd; PARTS="speed encryption ring start" REPEAT=n
-	-PYTHONPATH=. $(BIN)/python benchmarks/machines.py $(PARTS) --repetitions $(REPEAT)
-	-PYTHONPATH=. $(BIN)/python benchmarks/losses.py --moments $(MOMENTS)
+bench-machines: .venv/.installed-dev ## real machines over emulated ones, encryption, starts, losses; needs root, sshd; PARTS="speed encryption ring start" WAYS="ssh torchrun ray" REPEAT=n MOMENTS=n KEPT=folder goes on where it was
+	-PYTHONPATH=. $(BIN)/python benchmarks/ciphers.py --repetitions $(REPEAT)
+	-PYTHONPATH=. $(BIN)/python benchmarks/machines.py $(PARTS) --repetitions $(REPEAT) $(if $(KEPT),--kept $(KEPT)/machines.jsonl)
+	-PYTHONPATH=. $(BIN)/python benchmarks/losses.py $(WAYS) --moments $(MOMENTS) $(if $(KEPT),--kept $(KEPT)/losses.jsonl)
 
 bench-overlap: .venv/.installed-dev ## parameter servers overlapped and spread, over ring; needs namespaces, and hours; KEPT=file goes on where it was
 	-$(BIN)/python benchmarks/overlap.py $(if $(KEPT),--kept $(KEPT))

@@ -3,7 +3,8 @@
 import pytest
 
 from paceline.comm.roster import Seat
-from paceline.engine.notes import note_host
+from paceline.engine.notes import naming_host, note_host
+from paceline.engine.progress import RunView
 from paceline.outcome.outcome import Outcome
 
 SEATS = [Seat("worker", 0, "node0"), Seat("worker", 1, "node1")]
@@ -14,6 +15,8 @@ SEATS = [Seat("worker", 0, "node0"), Seat("worker", 1, "node1")]
     [
         ({"node1": "node1 (b)"}, "worker1: lost", "worker1: lost; it was on node1 (b)"),
         ({"node1": "node1 (b)"}, "worker1: node1 (b) is lost", "worker1: node1 (b) is lost"),
+        ({"node1": "node1 (b)"}, "worker1: lost, on node1", "worker1: lost, on node1 (b)"),
+        ({"node1": "node1 (b)"}, "node1 (b) is lost, on node1", "node1 (b) is lost"),
         ({}, "worker1: lost", "worker1: lost"),
     ],
 )
@@ -21,3 +24,18 @@ def test_a_seat_that_failed_is_said_to_be_on_its_machine_once(labels, reason, to
     outcome = Outcome(status="failed", reason=reason)
     note_host(SEATS, labels, "worker1", outcome)
     assert outcome.reason == told
+
+
+@pytest.mark.parametrize(
+    ("failed", "labels", "alerts"),
+    [
+        ("worker1", {"node1": "node1 (b)"}, ("worker1: lost, on node1 (b)",)),
+        ("worker1", {}, ()),  # all are on this machine: it is said when they have ended
+        (None, {"node1": "node1 (b)"}, ()),
+    ],
+)
+def test_the_machine_of_a_seat_that_failed_is_named_while_the_others_end(failed, labels, alerts):
+    outcome = Outcome(status="failed", reason="worker1: lost, on node1")
+    view = naming_host(RunView.starting(""), SEATS, labels, failed, outcome)
+    assert view.alerts == alerts
+    assert naming_host(view, SEATS, labels, failed, outcome) == view  # once

@@ -17,6 +17,16 @@ def hosts(tmp_path_factory):
 
 
 @pytest.fixture
+def own_hosts(tmp_path):
+    """Hosts of a test's own: some of them do not survive it."""
+    refused = why_not()
+    if refused:
+        pytest.skip(refused)
+    with Hosts(["a", "b", "c"], tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
 def folder(hosts, request):
     """A folder that all hosts see."""
     made = hosts.folder / re.sub(r"\W+", "-", request.node.name)

@@ -7,11 +7,16 @@ import signal
 import subprocess
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from tests.commands import QUICK
 from tests.machines.hosts import Hosts
-from tests.machines.runs import is_training, over_ssh
+from tests.machines.ray_cluster import AUTH
+from tests.machines.runs import PACELINE, SAME, is_training, over_ssh
+from tests.machines.torchruns import meeting_at
+from tests.machines.torchruns import start as start_by_torchrun
 
 PATIENCE_S: Final = 90.0
 # A run is in every phase of its start within this time.
@@ -25,16 +30,40 @@ def moment(number: int) -> float:
     return draw.uniform(0.5, _START_S) if number % 2 else _START_S + draw.uniform(0, 4)
 
 
+Begin = Callable[[Hosts], "dict[str, subprocess.Popen[str]]"]
+"""Starts a long run; gives what was started on which host. The first one's drives."""
+
+
+def by_ssh(hosts: Hosts) -> dict[str, subprocess.Popen[str]]:
+    return {"a": hosts.start("a", over_ssh(*_LONG))}
+
+
+def by_ray(hosts: Hosts) -> dict[str, subprocess.Popen[str]]:
+    """Start it where Ray is already."""
+    where = ("--cluster", "ray", "--nodes", 3)
+    run = [*AUTH, *PACELINE, "run", "logistic-mnist", *where, *_LONG, *QUICK, *SAME]
+    return {"a": hosts.start("a", run)}
+
+
+def by_torchrun(hosts: Hosts) -> dict[str, subprocess.Popen[str]]:
+    """Start it with the store on a host that is not lost, and does not drive."""
+    return start_by_torchrun(hosts, hosts.folder, meeting_at("c"), *_LONG)
+
+
+def by_torchrun_with_the_store_on_b(hosts: Hosts) -> dict[str, subprocess.Popen[str]]:
+    return start_by_torchrun(hosts, hosts.folder, meeting_at("b"), *_LONG)
+
+
 def started(
-    hosts: Hosts, moment_s: float, command: Callable[..., list[object]] = over_ssh
-) -> subprocess.Popen[str]:
+    hosts: Hosts, moment_s: float, begin: Begin = by_ssh
+) -> dict[str, subprocess.Popen[str]]:
     """Start a run, and wait until a moment of its start, or until it trains and then some more."""
-    driver = hosts.start("a", command(*_LONG))
+    found = begin(hosts)
     if moment_s > _START_S:
         wait_until(lambda: is_training(hosts.folder))
         moment_s -= _START_S
     time.sleep(moment_s)
-    return driver
+    return found
 
 
 def wait_until(condition: Callable[[], object]) -> None:
@@ -44,43 +73,62 @@ def wait_until(condition: Callable[[], object]) -> None:
         time.sleep(0.02)
 
 
-def kill_host(hosts: Hosts, _: subprocess.Popen[str]) -> None:
-    hosts.kill("b")
+@dataclass(frozen=True)
+class Loss:
+    """Something that a run loses, from the moment on at which it is there to be lost."""
+
+    strike: Callable[[Hosts, subprocess.Popen[str]], None]
+    is_there: Callable[[Hosts], object] = lambda _: True
+
+    def __call__(self, hosts: Hosts, driver: subprocess.Popen[str]) -> float:
+        """Take it away; gives when that was."""
+        wait_until(lambda: driver.poll() is not None or self.is_there(hosts))
+        assert driver.poll() is None, driver.communicate()
+        struck_s = time.monotonic()
+        self.strike(hosts, driver)
+        return struck_s
 
 
-def cut_link(hosts: Hosts, _: subprocess.Popen[str]) -> None:
-    hosts.cut("b")
-
-
-def drop_ssh(hosts: Hosts, _: subprocess.Popen[str]) -> None:
-    wait_until(lambda: _connections(hosts))
+def _drop_ssh(hosts: Hosts, _: subprocess.Popen[str]) -> None:
     for pid in _connections(hosts):
         hosts.kill_process("a", pid)
 
 
-def kill_driver(_: Hosts, driver: subprocess.Popen[str]) -> None:
-    driver.kill()
+def _connections(hosts: Hosts) -> list[int]:
+    """The ssh clients of host a that lead to b."""
+    found = hosts.processes("a").items()
+    return [pid for pid, text in found if text.startswith("ssh ") and " b exec " in text]
+
+
+def _is_served(hosts: Hosts) -> bool:
+    """Whether torchrun has started our own command on host b."""
+    texts = hosts.processes("b").values()
+    return any("-m paceline" in text and "torch.distributed.run" not in text for text in texts)
+
+
+def _kill_raylet(hosts: Hosts, _: subprocess.Popen[str]) -> None:
+    """Have Ray lose the node: the host itself is still there."""
+    (found,) = hosts.run("b", ["pgrep", "-x", "raylet"]).stdout.split()
+    hosts.kill_process("b", int(found))
 
 
 def interrupt_driver(hosts: Hosts, driver: subprocess.Popen[str]) -> None:
     hosts.send(driver, signal.SIGINT)
 
 
-def kill_drivers_host(hosts: Hosts, _: subprocess.Popen[str]) -> None:
-    hosts.kill("a")
-
-
-Loss = Callable[[Hosts, "subprocess.Popen[str]"], None]
-NAMED: Final[dict[str, Loss]] = {
-    "host killed": kill_host,
-    "link cut": cut_link,
-    "ssh dropped": drop_ssh,
+_HOST: Final = {
+    "host killed": Loss(lambda hosts, _: hosts.kill("b")),
+    "link cut": Loss(lambda hosts, _: hosts.cut("b")),
 }
+NAMED: Final = _HOST | {"ssh dropped": Loss(_drop_ssh, _connections)}
 """Losses of host b, after which the driver says so."""
-DRIVERS: Final[dict[str, Loss]] = {
-    "driver killed": kill_driver,
-    "driver's host killed": kill_drivers_host,
+DRIVERS: Final = {
+    "driver killed": Loss(lambda _, driver: driver.kill()),
+    "driver's host killed": Loss(lambda hosts, _: hosts.kill("a")),
 }
+TORCHRUN_NAMED: Final = {name: Loss(each.strike, _is_served) for name, each in _HOST.items()}
+"""From when on our command is there: before, torchrun is by itself."""
+RAY_NAMED: Final = _HOST | {"raylet killed": Loss(_kill_raylet)}
 
 
 def keepers(hosts: Hosts, name: str) -> list[int]:
@@ -90,7 +138,20 @@ def keepers(hosts: Hosts, name: str) -> list[int]:
     return [pid for pid, comm in names.items() if comm.read_text().strip() == "pace-keeper"]
 
 
-def _connections(hosts: Hosts) -> list[int]:
-    """The ssh clients of host a that lead to b."""
-    found = hosts.processes("a").items()
-    return [pid for pid, text in found if text.startswith("ssh ") and " b exec " in text]
+_NAMES: Final = ("(b)", "not reached: b", "it has 2 with CPUs")
+"""How an error names host b; Ray has forgotten the names of nodes that are gone."""
+_NO_LOSS: Final = ("starting: ", "waiting for", "could not be measured", "the clock of")
+_OURS: Final = ("-m paceline", "ray::NodeActor", "pace-", "paceline-")
+
+
+def is_named(line: str) -> bool:
+    """Whether a line of the driver's says that host b is lost."""
+    is_loss = not any(each in line for each in _NO_LOSS)
+    return is_loss and any(each in line for each in _NAMES)
+
+
+def ours(hosts: Hosts) -> list[str]:
+    """Say what a run has left on any host. torchrun and Ray themselves end in their own time."""
+    found = [each for name in hosts.names for each in hosts.left(name)]
+    left = [each for each in found if "torch.distributed.run" not in each]
+    return [each for each in left if any(mark in each for mark in _OURS)]

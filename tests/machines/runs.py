@@ -12,6 +12,11 @@ from tests.machines.hosts import Hosts
 
 PACELINE = (sys.executable, "-m", "paceline")
 SAME = ("threads=1", "record.loss=all", "record.tensorboard=false")
+CONFORMANCE = (
+    *(sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"),
+    "tests/machines/test_conformance.py",
+)
+"""What every cluster must do; a variable says which, and its tests are carried out."""
 ON_HOSTS = f"cluster.python={sys.executable}"
 
 

@@ -10,12 +10,13 @@ from pathlib import Path
 import pytest
 
 from paceline.store.runs import all_runs
-from tests.machines.hosts import Hosts, why_not
+from tests.machines.hosts import Hosts
 from tests.machines.losses import (
     DRIVERS,
     NAMED,
     PATIENCE_S,
     interrupt_driver,
+    is_named,
     keepers,
     moment,
     started,
@@ -30,13 +31,8 @@ pytestmark = pytest.mark.thorough
 
 
 @pytest.fixture
-def hosts(tmp_path):
-    """Hosts of a test's own: some of them do not survive it."""
-    refused = why_not()
-    if refused:
-        pytest.skip(refused)
-    with Hosts(["a", "b", "c"], tmp_path) as made:
-        yield made
+def hosts(own_hosts):
+    return own_hosts
 
 
 def assert_sealed(hosts: Hosts) -> None:
@@ -46,12 +42,11 @@ def assert_sealed(hosts: Hosts) -> None:
 @pytest.mark.parametrize("number", range(MOMENTS))
 @pytest.mark.parametrize("loss", NAMED)
 def test_a_lost_host_is_named_and_nothing_is_left(loss, number, hosts):
-    driver = started(hosts, moment(number))
+    driver = started(hosts, moment(number))["a"]
     NAMED[loss](hosts, driver)
     _, told = driver.communicate(timeout=PATIENCE_S)
     assert driver.returncode == 1, told
-    lines = [line for line in told.splitlines() if "waiting for" not in line]
-    assert any("(b)" in line for line in lines), told
+    assert any(is_named(line) for line in told.splitlines()), told
     assert_sealed(hosts)
     assert_nothing_is_left(hosts)
 
@@ -59,7 +54,7 @@ def test_a_lost_host_is_named_and_nothing_is_left(loss, number, hosts):
 @pytest.mark.parametrize("number", range(MOMENTS))
 @pytest.mark.parametrize("loss", DRIVERS)
 def test_without_a_driver_nothing_is_left(loss, number, hosts):
-    driver = started(hosts, moment(number))
+    driver = started(hosts, moment(number))["a"]
     DRIVERS[loss](hosts, driver)
     driver.communicate(timeout=PATIENCE_S)
     assert_nothing_is_left(hosts)
@@ -67,7 +62,7 @@ def test_without_a_driver_nothing_is_left(loss, number, hosts):
 
 @pytest.mark.parametrize("number", range(MOMENTS))
 def test_a_driver_that_is_interrupted(number, hosts):
-    driver = started(hosts, moment(number))
+    driver = started(hosts, moment(number))["a"]
     interrupt_driver(hosts, driver)
     _, told = driver.communicate(timeout=PATIENCE_S)
     # Before Python itself has started there is nobody to answer, and nothing to be sealed.

@@ -5,8 +5,9 @@ import sys
 import pytest
 
 from tests.commands import QUICK
-from tests.machines.runs import PACELINE, SAME, assert_nothing_is_left, only_run
+from tests.machines.runs import CONFORMANCE, PACELINE, SAME, assert_nothing_is_left, only_run
 from tests.machines.strategies import asked_for, assert_as_on_one_machine, cases, trusting
+from tests.paths import ROOT
 
 SECRET = "0123456789abcdef" * 4
 _ENOUGH_S = 100
@@ -59,6 +60,20 @@ def test_three_hosts_come_to_what_one_machine_comes_to(strategy, workload, hosts
 
 
 @pytest.mark.thorough
+def test_it_is_a_cluster_as_all_are(hosts, secret):
+    joined = [join(hosts, name, secret) for name in ("b", "c")]
+    addresses = ",".join(hosts.address(name) for name in ("b", "c"))
+    suite = [*secret, f"PACELINE_TEST_ADDRESSES={addresses}", *CONFORMANCE]
+    done = hosts.run("a", suite, cwd=ROOT)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "5 passed" in done.stdout
+    for each in joined:
+        _, told = each.communicate(timeout=_ENOUGH_S)
+        assert (each.returncode, "the run is over" in told) == (0, True), told
+    assert_nothing_is_left(hosts)
+
+
+@pytest.mark.thorough
 class TestErrors:
     """Each is told to the one who typed it, and leaves nothing."""
 
@@ -73,6 +88,7 @@ class TestErrors:
         few = ("--strategy", "ring", "--set", "cluster.join_s=8")
         done = hosts.run("a", by_hand(hosts, secret, *few), cwd=folder)
         assert f"node2 ({hosts.address('c')}): did not call" in done.stderr
+        assert "within 8 s" in done.stderr
         for each in joined:
             each.communicate(timeout=_ENOUGH_S)
         assert_nothing_is_left(hosts)

@@ -2,13 +2,12 @@
 
 import json
 import os
-import sys
 
 import pytest
 
 from tests.commands import QUICK
 from tests.machines.ray_cluster import AUTH, PORT, start_ray, why_not
-from tests.machines.runs import PACELINE, SAME, assert_nothing_is_left, only_run
+from tests.machines.runs import CONFORMANCE, PACELINE, SAME, assert_nothing_is_left, only_run
 from tests.machines.strategies import asked_for, assert_as_on_one_machine, cases, trusting
 from tests.paths import ROOT
 
@@ -41,10 +40,8 @@ def test_three_nodes_come_to_what_one_machine_comes_to(strategy, workload, on_ra
 
 @pytest.mark.thorough
 def test_it_is_a_cluster_as_all_are(on_ray):
-    suite = [*AUTH, sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    suite.append("tests/machines/test_conformance.py")
     told = os.environ | {"PACELINE_TEST_RAY": "auto"}
-    done = on_ray.run("a", suite, cwd=ROOT, env=told)
+    done = on_ray.run("a", [*AUTH, *CONFORMANCE], cwd=ROOT, env=told)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "5 passed" in done.stdout
     assert_nothing_is_left(on_ray)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.machines.hosts import NOWHERE, REFUSED
-from tests.machines.runs import assert_nothing_is_left, only_run, over_ssh
+from tests.machines.runs import CONFORMANCE, assert_nothing_is_left, only_run, over_ssh
 from tests.machines.strategies import asked_for, assert_as_on_one_machine, cases, trusting
 from tests.paths import ROOT
 
@@ -18,10 +18,8 @@ QUICKLY = ("ring-logistic-mnist", "ps-async-lenet-mnist")
 
 
 def test_it_is_a_cluster_as_all_are(hosts):
-    suite = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider"]
-    suite.append("tests/machines/test_conformance.py")
     told = os.environ | {"PACELINE_TEST_HOSTS": "a,b"}
-    done = hosts.run("a", suite, cwd=ROOT, env=told)
+    done = hosts.run("a", CONFORMANCE, cwd=ROOT, env=told)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "5 passed" in done.stdout
     assert_nothing_is_left(hosts)

@@ -6,9 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from tests.machines.runs import assert_nothing_is_left, only_run
+from tests.machines.runs import CONFORMANCE, assert_nothing_is_left, only_run
 from tests.machines.strategies import STEPS, asked_for, assert_as_on_one_machine, cases, trusting
-from tests.machines.torchruns import PORT, SECRET, c10d, start, static, told
+from tests.machines.torchruns import (
+    PORT,
+    SECRET,
+    c10d,
+    start,
+    start_program,
+    static,
+    told,
+)
+from tests.paths import ROOT
 
 SPY = Path(__file__).with_name("store_spy.py")
 
@@ -16,6 +25,16 @@ SPY = Path(__file__).with_name("store_spy.py")
 @pytest.mark.parametrize(("strategy", "workload"), cases("ps-sync-logistic-mnist"))
 def test_three_hosts_come_to_what_one_machine_comes_to(strategy, workload, named, folder):
     assert_same(named, folder, meeting=c10d, driver="a", strategy=strategy, workload=workload)
+
+
+@pytest.mark.thorough
+def test_it_is_a_cluster_as_all_are(named, folder):
+    suite = {"variables": ["PACELINE_TEST_TORCHRUN=3"], "cwd": ROOT}
+    started = start_program(named, folder, c10d, CONFORMANCE[1:], **suite)
+    printed = {name: "".join(each.communicate(timeout=100)) for name, each in started.items()}
+    assert "5 passed" in printed["a"], printed["a"]
+    assert all(each.returncode == 0 for each in started.values()), printed
+    assert_nothing_is_left(named)
 
 
 @pytest.mark.thorough

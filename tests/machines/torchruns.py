@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Final
 
 from tests.commands import QUICK
 from tests.machines.hosts import Hosts
@@ -17,9 +18,13 @@ PORT = 29500
 _ENOUGH_S = 150
 
 
-def c10d(_: str) -> tuple[object, ...]:
-    """The endpoint is not the host that drives: that is the one whose name is first."""
-    return ("--rdzv-backend", "c10d", "--rdzv-endpoint", f"b:{PORT}")
+def meeting_at(host: str) -> Callable[[str], tuple[object, ...]]:
+    """Have all meet at a host, and the first one drive."""
+    return lambda _: ("--rdzv-backend", "c10d", "--rdzv-endpoint", f"{host}:{PORT}")
+
+
+c10d: Final = meeting_at("b")
+"""The endpoint is not the host that drives: that is the one whose name is first."""
 
 
 def static(name: str) -> tuple[object, ...]:
@@ -39,13 +44,27 @@ def start(
     same: Sequence[object] = (*QUICK, *SAME),
 ) -> dict[str, subprocess.Popen[str]]:
     """Type the same on each host."""
-    run = ("-m", "paceline", command, workload, "--cluster", "torchrun", *asked)
+    run = ("-m", "paceline", command, workload, "--cluster", "torchrun", *asked, *same)
+    return start_program(hosts, folder, meeting, run, secrets=secrets)
+
+
+def start_program(
+    hosts: Hosts,
+    folder: Path,
+    meeting: Callable[[str], tuple[object, ...]],
+    program: Sequence[object],
+    *,
+    secrets: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
+    variables: Sequence[str] = (),
+) -> dict[str, subprocess.Popen[str]]:
+    """Have torchrun start the same program on each host."""
     started = {}
     for name in hosts.names:
         secret = f"PACELINE_SECRET={(secrets or {}).get(name, SECRET)}"
         logs = ("--log-dir", folder / f"logs-{name}")  # torchrun leaves them in /tmp otherwise
-        whole = ["env", secret, *TORCHRUN, *logs, *meeting(name), *run, *same]
-        started[name] = hosts.start(name, whole, cwd=folder)
+        whole = ["env", secret, *variables, *TORCHRUN, *logs, *meeting(name), *program]
+        started[name] = hosts.start(name, whole, cwd=cwd or folder)
     return started
 
 

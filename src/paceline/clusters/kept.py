@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, final
 
 from paceline.clusters.base import Departure
 from paceline.comm.keeper_words import Built, Cannot, Dump, KeeperReady, Left, Seated
 from paceline.comm.line import Line, LineClosed
 from paceline.comm.words import Word
-from paceline.system.waiting import time_left
+from paceline.system.waiting import Deadline
 
 _PATIENCE_S: Final = 5.0
 # The host of one that was given up may be gone: it is not to hold up the news of that.
 _LOST_S: Final = 1.0
+# How often it is looked whether its node was lost.
+_LOOK_S: Final = 0.2
 
 
 @final
@@ -62,12 +64,18 @@ class KeptNode:
         """The keeper was asked to start a seat again."""
         self._sitting[seat] = incarnation
 
-    def is_gone(self) -> bool:
-        """Wait for the keeper's end of its line to close, which nobody else holds."""
+    def is_gone(self, is_lost: Callable[[], bool] = lambda: False) -> bool:
+        """Wait for the keeper's end of its line to close, which nobody else holds.
+
+        `is_lost` says whether its node was lost meanwhile, so that the wait is a short one.
+        """
+        deadline = Deadline(_LOST_S if self._is_given_up else _PATIENCE_S)
         try:
-            for left_s in time_left(_LOST_S if self._is_given_up else _PATIENCE_S):
-                if word := self.line.receive(left_s):
+            while deadline.left_s:
+                if word := self.line.receive(min(deadline.left_s, _LOOK_S)):
                     self._hear(word)
+                if not self._is_given_up and is_lost():
+                    self._is_given_up, deadline = True, Deadline(_LOST_S)
         except LineClosed:
             return True
         return False

@@ -20,7 +20,7 @@ from paceline.engine.again import Beginning, NextAttempt
 from paceline.engine.conductor import Conductor
 from paceline.engine.known import cores_of, facts_of
 from paceline.engine.latency import check_latency
-from paceline.engine.notes import note_host, note_limit, note_stragglers
+from paceline.engine.notes import naming_host, note_host, note_limit, note_stragglers
 from paceline.engine.origin import Origin
 from paceline.engine.packing import keep_source, luggage_of
 from paceline.engine.plain import plain_connections
@@ -286,14 +286,19 @@ def _carry_out(
             again=begin.after,
             strike=crew.strike,
         )
+        labels = crew.labels
+
+        def show(view: RunView) -> None:
+            watch(naming_host(view, job.seats, labels, conductor.failed_seat, outcome))
+
         if spec.workload.is_script:
-            printed = Printed(run_dir, watch)
+            printed = Printed(run_dir, show)
             _lead(conductor, crew, printed.show)
             printed.show_rest(conductor.view())
         else:
-            _lead(conductor, crew, watch)
+            _lead(conductor, crew, show)
         note_stragglers(conductor, outcome)
-        note_host(job.seats, crew.labels, conductor.failed_seat, outcome)
+        note_host(job.seats, labels, conductor.failed_seat, outcome)
         return _failure(run_dir, outcome, conductor.failed_seat)
     except KeyboardInterrupt:  # before the seats are led, or after: then it is answered gently
         outcome.status, outcome.reason = "interrupted", "stopped by the user"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 
 from paceline.comm.roster import Seat
 from paceline.engine.conductor import Conductor
+from paceline.engine.progress import RunView
 from paceline.outcome.outcome import Outcome
 from paceline.system import address_space
 
@@ -23,8 +25,32 @@ def note_host(
     """Say which machine a failed seat was on: what failed may well be the machine."""
     for node in [seat.node for seat in seats if seat.name == failed_seat]:
         label = labels.get(node)
-        if label and outcome.status == "failed" and label not in (outcome.reason or ""):
-            outcome.reason = f"{outcome.reason}; it was on {label}"
+        if label and outcome.status == "failed":
+            outcome.reason = _with_host(outcome.reason or "", node, label)
+
+
+def naming_host(
+    view: RunView,
+    seats: Sequence[Seat],
+    labels: Mapping[str, str],
+    failed_seat: str | None,
+    outcome: Outcome,
+) -> RunView:
+    """Have whoever watches know at once which machine failed: ending the others takes a while."""
+    for node in [seat.node for seat in seats if seat.name == failed_seat]:
+        label = labels.get(node)
+        if label and not any(label in alert for alert in view.alerts):
+            text = _with_host(outcome.reason or "", node, label)
+            return dataclasses.replace(view, alerts=(*view.alerts, text))
+    return view
+
+
+def _with_host(reason: str, node: str, label: str) -> str:
+    """Name a node as its user knows it, once."""
+    told = reason.removesuffix(f", on {node}")
+    if label in told:
+        return told
+    return f"{told}, on {label}" if told != reason else f"{reason}; it was on {label}"
 
 
 def note_limit(outcome: Outcome) -> None:

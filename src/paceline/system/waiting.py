@@ -16,6 +16,7 @@ class Deadline:
 
     def __init__(self, timeout_s: float | None) -> None:
         """Set it from now on; None: it never comes."""
+        self.timeout_s = timeout_s
         self._at_s = math.inf if timeout_s is None else monotonic() + timeout_s
 
     @property

@@ -1,19 +1,22 @@
 """A fleet and its keepers without a process: what is known of a node that is lost."""
 
+import time
 from pathlib import Path
 
 import pytest
 
 from paceline.clusters.agents.crew import AgentsCrew
-from paceline.clusters.agents.fleet import Agent, Fleet, Launch
+from paceline.clusters.agents.fleet import Agent, Fleet, Launch, awaited
 from paceline.clusters.base import Departure, Job
 from paceline.clusters.kept import KeptNode
-from paceline.comm.keeper_words import Arrived
+from paceline.comm.keeper_words import FROM_KEEPERS, Arrived
 from paceline.comm.line import LineClosed
+from paceline.comm.pair_line import PairLine
 from paceline.comm.roster import Seat
 from paceline.comm.switchboard import Switchboard
 from paceline.comm.vocabularies import NOTHING
 from paceline.errors import NodeMissing
+from paceline.system.waiting import Deadline
 from tests.engine.fakes import FakeLine
 
 
@@ -48,6 +51,43 @@ def test_seats_that_are_given_up_with_their_node_are_not_waited_for(line):
         Departure("worker0", "no power", is_final=True),
     ]
     assert kept.give_up("no power") == []
+
+
+def test_a_node_that_is_lost_while_its_keeper_is_waited_for_is_not_waited_for_as_long():
+    mine, its = PairLine.pair()
+    kept, looks = KeptNode(PairLine(mine, hears=FROM_KEEPERS), ["worker0"], "it is gone"), []
+
+    def is_lost() -> bool:
+        looks.append("")
+        return len(looks) == 2
+
+    with its:
+        assert not kept.is_gone(is_lost)
+    kept.line.close()
+    assert len(looks) == 2  # not asked again
+
+
+def test_who_is_waited_for_last_has_not_called_within_the_time_of_all():
+    board, deadline = Switchboard(NOTHING, "127.0.0.1"), Deadline(0.5)
+    until_s = time.monotonic() + 0.1
+    try:
+        while time.monotonic() < until_s:  # another one took part of it
+            time.sleep(0.01)
+        with pytest.raises(NodeMissing, match=r"node2 \(c\): did not call .* within 0\.5 s"):
+            awaited(board, "c", "node2 (c)", deadline, lambda: None)
+    finally:
+        board.close()
+
+
+def test_a_node_that_was_lost_unnoticed_is_ended_at_once_too(line):
+    fleet, start = Fleet(), Recorded()
+    arrived = Arrived(pid=1, host="b", address="127.0.0.1", cores=1.0, versions={})
+    board = Switchboard(NOTHING)
+    fleet._launches["node0"], fleet.agents["node0"] = start, Agent(line, arrived, board)
+    line.leave()
+    fleet.close()
+    board.close()
+    assert start.ended[0] == "at once"
 
 
 def test_the_start_of_a_lost_node_is_ended_at_once_and_first():

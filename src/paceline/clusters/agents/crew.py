@@ -20,6 +20,7 @@ from paceline.comm.ticket import Orders
 from paceline.comm.vocabularies import said_by
 from paceline.comm.words import Word
 from paceline.errors import NodeMissing
+from paceline.system.waiting import Deadline
 
 # How long a keeper or a seat has to call: its agent imports torch for the first of them.
 _CALLING_S: Final = 120.0
@@ -89,7 +90,7 @@ class AgentsCrew(Crew):
         for seat in job.seats:
             board = self._fleet.agents[seat.node].board
             self.lines[seat.name] = awaited(
-                board, seat.name, seat.name, _CALLING_S, partial(self._failure_of, seat)
+                board, seat.name, seat.name, Deadline(_CALLING_S), partial(self._failure_of, seat)
             )
 
     def _threads_on(self, job: Job, node: str, seats: Sequence[Seat]) -> int:
@@ -107,7 +108,7 @@ class AgentsCrew(Crew):
             agent.board,
             _keeper_of(node),
             self._fleet.labels[node],
-            _CALLING_S,
+            Deadline(_CALLING_S),
             self._fleet.raise_if_lost,
         )
         for piece in (word for each in luggage for word in each.words()):
@@ -210,6 +211,9 @@ class AgentsCrew(Crew):
                 left += self._nodes[node].give_up(f"{self._fleet.labels[node]} is lost: {why}")
         return left
 
+    def _is_lost(self, node: str) -> bool:
+        return node in self._fleet.cut_off()
+
     def dump_stack(self, seat: str) -> None:
         for node in self._nodes.values():
             node.dump_stack(seat)
@@ -222,8 +226,8 @@ class AgentsCrew(Crew):
             line.close()
         for node in self._nodes.values():
             node.line.finish()
-        for node in self._nodes.values():
-            node.is_gone()
+        for name, node in self._nodes.items():
+            node.is_gone(partial(self._is_lost, name))
             node.line.close()
         with contextlib.suppress(LineClosed):
             self._let_go()

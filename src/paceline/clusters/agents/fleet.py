@@ -17,7 +17,7 @@ from paceline.comm.switchboard import Switchboard
 from paceline.comm.tcp_line import TcpLine
 from paceline.comm.vocabularies import NOTHING, Vocabulary
 from paceline.errors import NodeMissing
-from paceline.system.waiting import Deadline, time_left
+from paceline.system.waiting import Deadline
 
 _TICK_S: Final = 0.1
 # An agent that has called says at once what its node is like.
@@ -205,7 +205,7 @@ class Fleet:
             board,
             self._names[node],
             self.labels[node],
-            deadline.left_s,
+            deadline,
             self.raise_if_lost,
             tell=lambda: tell(f"waiting for {self._missing()}"),
         )
@@ -234,10 +234,15 @@ class Fleet:
         """Name the nodes whose agents have ended, each with the reason."""
         found = {node: each.failure() for node, each in self._launches.items()}
         ended = {node: why for node, why in found.items() if why is not None}
-        cut_off = [node for node, each in self.agents.items() if _is_cut_off(each.line)]
-        lost = dict.fromkeys(cut_off, "its agent is gone, or was cut off") | ended
+        lost = dict.fromkeys(self.cut_off(), "its agent is gone, or was cut off") | ended
         self._lost.update(lost)
         return lost
+
+    def cut_off(self) -> list[str]:
+        """Name the nodes of which nothing is heard any more; asks nobody else."""
+        found = [node for node, each in self.agents.items() if _is_cut_off(each.line)]
+        self._lost.update(found)
+        return found
 
     @property
     def listeners(self) -> list[str]:
@@ -251,6 +256,7 @@ class Fleet:
 
     def close(self) -> None:
         """Have all agents end. Idempotent."""
+        self.cut_off()  # whose loss was not looked for yet is not waited for either
         for agent in self.agents.values():
             agent.line.close()
         for board in self._boards.values():
@@ -276,18 +282,18 @@ def awaited(
     board: Switchboard,
     who: str,
     label: str,
-    patience_s: float,
+    deadline: Deadline,
     failure: Callable[[], str | None],
     *,
     tell: Callable[[], None] = lambda: None,
 ) -> TcpLine:
     """Wait for somebody to call; raises `NodeMissing` with why nobody does, once it is known."""
-    for _ in time_left(patience_s):
+    while deadline.left_s:
         line = board.answered(who, _TICK_S)
         if line is not None:
             return line
         if (why := failure()) is not None:
             raise NodeMissing(label, why)
         tell()
-    reason = f"did not call {board.host} port {board.port} within {patience_s:g} s"
+    reason = f"did not call {board.host} port {board.port} within {deadline.timeout_s:g} s"
     raise NodeMissing(label, f"{reason}: is that address reached from there, past any firewall?")

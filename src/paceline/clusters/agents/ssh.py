@@ -131,7 +131,7 @@ class _SshLauncher(Launcher):
         try:
             return self._cluster.address or address_towards(_host_name(host))
         except OSError as error:
-            raise NodeMissing(self.label(node), f"no way leads there: {error}") from error
+            raise NodeMissing(self.label(node), no_way(error)) from error
 
     def label(self, node: str) -> str:
         return f"{node} ({self._hosts[node]})"
@@ -218,6 +218,12 @@ def _host_name(host: str) -> str:
     told = subprocess.run(["ssh", "-G", host], capture_output=True, text=True, check=False).stdout
     found = [line.split(None, 1)[1] for line in told.splitlines() if line.startswith("hostname ")]
     return found[0] if found else host.rpartition("@")[2]
+
+
+def no_way(error: OSError) -> str:
+    """Say why no address of this machine leads to a host."""
+    hint = "cluster.address names the address of this machine that it is to call"
+    return f"no way leads there from here: {error.strerror}; behind a jump host, {hint}"
 
 
 def address_towards(host: str) -> str:

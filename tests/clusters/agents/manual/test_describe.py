@@ -72,5 +72,6 @@ def test_without_a_secret_it_says_how_to_make_one(monkeypatch):
 
 
 def test_what_to_type_on_each_machine():
-    told = Manual(hosts=LIST, address="10.0.0.1").commands([])
+    told = Manual(hosts=LIST, address="10.0.0.1").commands(["run", "my list.toml"])
+    assert "paceline run 'my list.toml'" in told
     assert told.count("paceline join 10.0.0.1:2860") == 3

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import os
+import shlex
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Annotated, Final, Literal, final
@@ -134,14 +135,13 @@ class Manual(Remote):
             yield Problem("cluster.hosts.ps", servers, reason)
 
     def commands(self, arguments: Sequence[str]) -> str:
-        del arguments
         at = f"{self.address or 'DRIVER'}:{self.port}"
         lines = [
             "# Once: make the run's secret. Copy the file to every machine, this one too.",
             MAKE,
             "",
             "# On this machine, which drives the run; DRIVER is its address.",
-            f"export {FILE_VARIABLE}=paceline.secret",
+            f"{FILE_VARIABLE}=paceline.secret paceline {shlex.join(arguments)}",
             "",
         ]
         for host in self.by_node().values():
@@ -226,7 +226,9 @@ class _ManualLauncher(Launcher):
         try:
             return numeric(self._hosts[node])
         except OSError as error:
-            raise NodeMissing(self.label(node), f"its name is not known here: {error}") from error
+            raise NodeMissing(
+                self.label(node), f"its name is not known here: {error.strerror}"
+            ) from error
 
     def start(self, node: str, invitation: Invitation) -> Launch:
         del node, invitation  # the host makes its own from the secret
@@ -240,7 +242,9 @@ class _ManualLauncher(Launcher):
         try:
             return address_towards(first)
         except OSError as error:
-            raise NodeMissing(self.label(node), f"no way leads to {first}: {error}") from error
+            raise NodeMissing(
+                self.label(node), f"no way leads to {first}: {error.strerror}"
+            ) from error
 
     def label(self, node: str) -> str:
         return f"{node} ({self._hosts[node]})"

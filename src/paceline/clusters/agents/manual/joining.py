@@ -36,7 +36,7 @@ def invited(secret: str, host: str, port: int, name: str | None, wait_s: float) 
             return invitation_from(secret, host, port, address, who_at(address))
         except OSError as error:
             if not deadline.left_s:
-                raise RunError(f"no way leads to {name or host}: {error}") from error
+                raise RunError(f"no way leads to {name or host}: {error.strerror}") from error
             time.sleep(_AGAIN_S)
 
 

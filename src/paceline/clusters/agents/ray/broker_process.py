@@ -65,6 +65,8 @@ def _told(error: Exception) -> str:
     """Give the first lines of an error of Ray: what follows is where in Ray it was raised."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
     text = " ".join(lines[:3]) or type(error).__name__
+    if "any running Ray instance" in text:  # it names options that are not ours
+        return "none is running on this machine: start one, or name another's, HOST:6379"
     if "Failed to connect" in text:
         return f"{text}: is it running, and is RAY_AUTH_TOKEN here what it is there?"
     return text

@@ -168,7 +168,9 @@ class _RayLauncher(Launcher):
         try:
             return self._cluster.address or address_towards(self._placed[node][1].address)
         except OSError as error:
-            raise NodeMissing(self.label(node), f"no way leads there: {error}") from error
+            raise NodeMissing(
+                self.label(node), f"no way leads there from here: {error.strerror}"
+            ) from error
 
     def label(self, node: str) -> str:
         return f"{node} ({self._placed[node][1].host})"

@@ -37,6 +37,7 @@ class Assembly:
         self._store = Store(place, patience_s)
         self._hellos: dict[int, Hello] = {}
         self._num_said: dict[int, int] = {}
+        self._lost: set[int] = set()
 
     @property
     def hellos(self) -> Mapping[int, Hello]:
@@ -93,6 +94,10 @@ class Assembly:
         except SecretDiffers:
             return None  # somebody else wrote it
 
+    def give_up(self, rank: int) -> None:
+        """A node is lost: how it ends is not waited for."""
+        self._lost.add(rank)
+
     def end(self, code: int, reason: str) -> None:
         """Tell all nodes how it ended, and wait, for a while, until they have left."""
         with self._store, contextlib.suppress(RunError):
@@ -100,7 +105,7 @@ class Assembly:
                 self.say(
                     rank, StoreWord(kind="end", host=socket.gethostname(), code=code, reason=reason)
                 )
-            waited_for = {words.hello_key(rank) for rank in self._hellos}
+            waited_for = {words.hello_key(rank) for rank in self._hellos.keys() - self._lost}
             for _ in time_left(_LEAVING_S):
                 waited_for = {key for key in waited_for if self._store.look(key) is not None}
                 if not waited_for:
@@ -135,7 +140,9 @@ class TorchrunLauncher(Launcher):
         try:
             return "127.0.0.1" if hello is None else address_towards(hello.address)
         except OSError as error:
-            raise NodeMissing(self.label(node), f"no way leads there: {error}") from error
+            raise NodeMissing(
+                self.label(node), f"no way leads there from here: {error.strerror}"
+            ) from error
 
     def label(self, node: str) -> str:
         return self._assembly.label(_rank_of(node))
@@ -158,6 +165,9 @@ class _OtherAgent(Launch):
 
     def end(self) -> None:
         """Leave it alone: it ends with its line, and its node says so when all is over."""
+
+    def end_lost(self) -> None:
+        self._assembly.give_up(self._rank)
 
 
 @final
