@@ -7,7 +7,7 @@ above 30 attributes Python 3.11 shares no keys between instances, and each looku
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, final
 
 from torch import Tensor
@@ -21,6 +21,7 @@ from paceline.spec import RunSpec
 from paceline.strategies.base import Member
 from paceline.training.replica import Replica
 from paceline.training.session import Session
+from paceline.training.shares import Share
 from paceline.training.state import State, Stateful, StateReader, attributes
 from paceline.workloads.base import Batch
 
@@ -195,11 +196,30 @@ class WorkerSession(Session, Stateful):
     def stop(self) -> None:
         self._most_steps = 0
 
-    def enter(self, num_done: int, *, is_over: bool) -> None:
-        """Begin after so many steps that others have made; perhaps they have come to their end."""
+    def take_over(self, shares: Sequence[Share]) -> bool:
+        """Make as many steps more as these ask for; returns False where this one is the last."""
+        if self.last or self._wishes_last:
+            return False
+        self._most_steps += self._num_batches_of(shares)
+        return True
+
+    def _num_batches_of(self, shares: Sequence[Share]) -> int:
+        """How many steps come with shares, where a run ends by its rows."""
+        limits = self._limits
+        if not limits.counts_batches:
+            return 0
+        return sum(each.num_before(limits.worker_steps) for each in shares)
+
+    def enter(self, num_done: int, *, is_over: bool, shares: Sequence[Share] = ()) -> None:
+        """Begin after so many steps that others have made; perhaps they have come to their end.
+
+        `shares` are what it takes batches of, where these are not its own alone.
+        """
         self.last = is_over
         self._num_before = num_done
         self._most_steps -= num_done
+        if shares and self._limits.counts_batches:
+            self._most_steps = self._num_batches_of(shares)
 
     def finish(self) -> None:
         """Check that a loop came to its end, and write the last row."""

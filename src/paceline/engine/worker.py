@@ -169,6 +169,7 @@ class Worker:
             self.rank,
             looks_ahead=self.member.fetches_ahead and self.replica.table is not None,
         )
+        self.feed.say_taken_over = self._say_taken_over
         self.session = WorkerSession(
             spec,
             feed=self.feed,
@@ -206,12 +207,14 @@ class Worker:
                 data=self.train_data.origin,
                 rows=self._rows_held(),
                 has_buffers=self.replica.has_buffers,
+                num_steps=self.session.num_steps,
                 state=dict(self.place.state_sums),
                 converted=self.replica.converted,
                 listeners=[] if self.spec.cluster.shares_process else own_listeners(),
             )
             self.line.send(joined)
             self._prepare_upkeep()
+            self.line.heed(words.TakeOver, self._take_over)
             start: words.Word = self.line.wait(words.Start, words.Finish)
             if not isinstance(start, words.Start):  # the others came to their end meanwhile
                 return
@@ -245,9 +248,21 @@ class Worker:
         is_over = self.member.enter()
         num_done = max(self.member.num_begun, start.num_done)
         self.feed.order = dataclasses.replace(self.feed.order, start=num_done)
-        self.session.enter(num_done, is_over=is_over)
+        if start.shares:
+            self.feed.begin_with(start.shares)
+        self.session.enter(num_done, is_over=is_over, shares=start.shares)
         self.line.send(words.Entered(num_done))
         self.session.rest_if_due()
+
+    def _take_over(self, word: words.TakeOver) -> bool:
+        """Take rows of a worker that is gone, unless this one has come to its end."""
+        if not self.session.take_over(word.shares):
+            return False
+        self.feed.take_over(word.shares)
+        return True
+
+    def _say_taken_over(self, num_shares: int, num_taken: int) -> None:
+        self.line.send(words.TakenOver(num_shares, num_taken))
 
     def _prepare_upkeep(self) -> None:
         """Make room for copies while others still join; a worker that goes on may owe an answer."""
