@@ -130,8 +130,9 @@ class Newest:
         steps, before = self._steps.get(name, 0), self._before.get(name, 0)
         num_taken = self.num_taken(name)
         per_step = max(1, (num_taken - before) // steps) if steps else 1
-        num_more = num_pushes + self._resumed.get(name, 0) - steps
-        self._done[name] = num_taken + max(0, num_more) * per_step
+        num_more = max(0, num_pushes + self._resumed.get(name, 0) - steps)
+        self._done[name] = num_taken + num_more * per_step
+        self._steps[name] = steps + num_more
 
     def num_taken(self, name: str) -> int:
         """Up to which of its batches a worker is, as far as is known."""

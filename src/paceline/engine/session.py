@@ -243,12 +243,19 @@ class WorkerSession(Session, Stateful):
     def _wants_last(self) -> bool:
         """Whether this worker wishes the step it begins to be its last."""
         limits = self._limits
-        if self.num_steps + 1 >= self._most_steps or self._line.stop_wanted:
+        if self._line.stop_wanted:
+            return True
+        if self.num_steps + 1 >= self._most_steps and not self._takes_over_now():
             return True
         shared = self._member.global_steps
         if shared is not None and shared + 1 >= limits.global_steps:
             return not self._member.limits_steps
         return limits.seconds is not math.inf and self._row_writer.clock.now_s() >= limits.seconds
+
+    def _takes_over_now(self) -> bool:
+        """Whether the driver has just said that there are rows of another to take over."""
+        self._line.poll()
+        return self.num_steps + 1 < self._most_steps
 
     def _out_of_turn(self, called: str) -> LoopError:
         if self.last and self._turn == _NEXT_BATCH:
