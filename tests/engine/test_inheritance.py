@@ -28,6 +28,7 @@ class Scene:
         self.newest = Newest(SEATS, batch=10, is_replayed=False)
         self.inheritance = Inheritance(
             ORDER,
+            SEATS,
             newest=self.newest,
             tell=lambda name, word: self.told.append((name, word)),
             heirs=lambda: self.training,
@@ -117,6 +118,10 @@ def test_one_that_is_started_again_takes_what_its_predecessor_had_taken_over():
     scene.part("worker1", 12)
     scene.take_over("worker2", 16)
     scene.training.discard("worker2")
+    assert scene.inheritance.shares_of("worker0", 20) == [
+        Share(rank=0, start=20),
+        Share(rank=1, start=12, every=2),  # which it was told, and had not taken over
+    ]
     assert scene.inheritance.shares_of("worker2", 18) == [
         Share(rank=2, start=18),
         Share(rank=1, start=13, every=2),

@@ -117,6 +117,7 @@ class Conductor:
         limits = Limits.of(spec, order)
         self._inheritance = Inheritance(
             order,
+            self._seats,
             newest=self._newest,
             tell=self._lines.tell,
             heirs=lambda: self._gates.training,

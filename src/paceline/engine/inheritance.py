@@ -8,7 +8,7 @@ has come to its end, leaves that to the next.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final, final
 
@@ -41,6 +41,7 @@ class Inheritance:
     def __init__(
         self,
         order: Order,
+        seats: Mapping[str, Seat],
         *,
         newest: Newest,
         tell: Callable[[str, Word], None],
@@ -53,6 +54,7 @@ class Inheritance:
         rows that end it.
         """
         self._order = order
+        self._seats = seats
         self._newest = newest
         self._tell = tell
         self._heirs = heirs
@@ -65,7 +67,7 @@ class Inheritance:
         self._estates: dict[str, _Estate] = {}
         self._num_lost = 0
         self.settled: set[str] = set()
-        """Workers that are gone, and whose batches others take."""
+        """Workers that are gone, and whose batches others take, or which are counted as lost."""
 
     def lose(self, gone: Sitting, servers: Iterable[str]) -> None:
         """A worker is gone for good, before it had trained."""
@@ -95,11 +97,12 @@ class Inheritance:
             self.settled.add(name)
 
     def _deal(self, shares: Sequence[Share]) -> bool:
-        """Deal shares to those who train; returns whether there is anybody."""
+        """Deal shares to those who train; returns whether it is known what becomes of them."""
         heirs = sorted(self._heirs(), key=lambda name: (len(name), name))
         left = [each for each in shares if self._num_left(each)]
         if not heirs:
-            return False
+            self._num_lost += 0 if self._end is None else sum(map(self._num_left, left))
+            return self._end is not None
         for heir, part in zip(heirs, dealt(left, len(heirs)), strict=True):
             if part:
                 self._told.setdefault(heir, []).extend(part)
@@ -124,14 +127,13 @@ class Inheritance:
     def trained(self, name: str) -> None:
         """A worker has come to its end: what it did not take over is left to others."""
         told = self._told.pop(name, [])
-        if told and not self._deal(told) and self._end is not None:
-            self._num_lost += sum(map(self._num_left, told))
+        if told:
+            self._deal(told)
 
     def shares_of(self, name: str, num_taken: int) -> list[Share]:
         """What a worker that is started again takes, where these are not its own batches alone."""
-        holding = self._holdings.get(name)
-        told = self._told.pop(name, [])
-        if holding is None or (holding.is_own_only and not told):
+        holding, told = self._holding(self._seats[name]), self._told.pop(name, [])
+        if holding.is_own_only and not told:
             return []
         left = [*holding.left(num_taken), *told]
         if told:
