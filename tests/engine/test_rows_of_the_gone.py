@@ -67,14 +67,15 @@ class Working:
         self.said.append(TakenOver(num_shares, num_taken))
 
     def hear(self) -> None:
-        while self.told:
+        """As `WorkerSession.take_over`."""
+        while self.told and not (self.feed.looks_ahead and self.left < 2):
             word = self.told.popleft()
             self.left += sum(each.num_before(END) for each in word.shares)
             self.feed.take_over(word.shares)
 
     def step(self, *, dies: bool) -> None:
         """Take a batch and push it; who dies may have pushed it, and may not have said so."""
-        if self.left <= 1:
+        if self.left <= 1 and self.num_steps:
             self.hear()
         if self.left <= 0:
             self.is_done = True

@@ -68,3 +68,14 @@ def test_nor_of_one_that_is_started_again(tmp_path: Path):
     assert result.disturbances[0].back_s is not None
     assert counts(result) == [20] * ROWS
     assert result.rows_lost in (None, 0)
+
+
+def test_nor_of_one_that_was_stopped_given_up_and_comes_back_as_new(tmp_path: Path):
+    """What it had under way when it was stopped is refused, whatever becomes of its messages."""
+    fault = (Fault.parse("stop:worker1@step=30+2s"),)
+    result = carried_out(tmp_path, "", fault=fault, epochs=60, detect_s=0.5)
+    (noted,) = result.disturbances
+    assert noted.reason is not None
+    assert noted.reason.startswith("stopped (SIGSTOP)")
+    assert noted.back_s is not None
+    assert counts(result) == [60] * ROWS

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import final
 
 from paceline.clusters.base import Departure
@@ -113,19 +113,18 @@ class Conductor:
         if resumed is not None:
             self._ledger.go_on(resumed.time_s, resumed.evaluations)
         self._newest = Newest(self._seats, batch=order.batch, is_replayed=spec.is_replayed)
-        self._gates.begins_at = partial(self._newest.begins_at, in_step=spec.strategy.in_step)
         limits = Limits.of(spec, order)
         self._inheritance = Inheritance(
             order,
             self._seats,
             newest=self._newest,
             tell=self._lines.tell,
-            heirs=lambda: self._gates.training,
+            heirs=self._gates.training,
             is_on=spec.takes_workers_in and spec.strategy.takes_over_rows,
             end=limits.worker_steps if limits.counts_batches else None,
             now=now,
         )
-        self._gates.shares_of = self._inheritance.shares_of
+        self._gates.placed = self._placed
         self._progress = Pace(spec, order)
         # A worker says nothing between two rows, however far apart these are.
         limit_s = max(spec.stuck_s, 2 * spec.record.interval_s) * spec.dilation
@@ -331,6 +330,12 @@ class Conductor:
         if any(_is_worker_away(each) for each in self._outcome.disturbances):
             workers = self._gates.taking_part
             self._outcome.rows_lost = self._inheritance.rows_lost(workers)
+
+    def _placed(self, start: words.Start, name: str, others: Collection[str]) -> words.Start:
+        """Say with which batches a worker begins that comes while these others train."""
+        num_done = self._newest.begins_at(name, others, in_step=self._spec.strategy.in_step)
+        shares = self._inheritance.shares_of(name, num_done)
+        return replace(start, num_done=num_done, shares=shares)
 
     def _on_parted(self, server: str, word: words.Parted) -> None:
         sitting = self._attendance.roster.by_name.get(word.worker)

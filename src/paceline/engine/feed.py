@@ -27,7 +27,7 @@ class Feed:
         """Whether a batch may be taken before the step begins that it is for."""
         self._data = data
         self._rank = rank
-        self._looks_ahead = looks_ahead
+        self.looks_ahead = looks_ahead
         self.say_taken_over: Callable[[int, int], None] = lambda _shares, _batches: None
         """Hears of how many more shares this worker takes batches, and after how many of all."""
         self._shares: Shares | None = None
@@ -48,7 +48,7 @@ class Feed:
 
     def batches(self) -> Iterator[tuple[Batch, Tensor | None, Tensor | None]]:
         """Gather batch after batch, with the table rows it needs, and where asked for the next."""
-        if self._looks_ahead:
+        if self.looks_ahead:
             for (batch, rows), (_, next_rows) in itertools.pairwise(self._loaded()):
                 yield batch, rows, next_rows
         for batch, rows in self._loaded():

@@ -196,9 +196,14 @@ class WorkerSession(Session, Stateful):
     def stop(self) -> None:
         self._most_steps = 0
 
-    def take_over(self, shares: Sequence[Share]) -> bool:
-        """Make as many steps more as these ask for; returns False where this one is the last."""
-        if self.last or self._wishes_last:
+    def take_over(self, shares: Sequence[Share], *, looks_ahead: bool) -> bool:
+        """Make as many steps more as these ask for; returns False where this one is the last.
+
+        So it does in the last but one where the feed `looks_ahead`: what it has loaded for the step
+        after the last is of no share.
+        """
+        is_too_late = self.num_steps + 1 + looks_ahead > self._most_steps
+        if self.last or self._wishes_last or is_too_late:
             return False
         self._most_steps += self._num_batches_of(shares)
         return True

@@ -29,6 +29,7 @@ from paceline.engine.row_writer import RowWriter
 from paceline.engine.seating import BUILDING, profile_of, spec_of, take_place
 from paceline.engine.serving import naming_what_was_counted, serve
 from paceline.engine.session import WorkerSession
+from paceline.engine.taking_over import take_over_when_told
 from paceline.engine.upkeep import Upkeep
 from paceline.engine.worker_state import kept_state, restore_worker
 from paceline.errors import (
@@ -169,7 +170,6 @@ class Worker:
             self.rank,
             looks_ahead=self.member.fetches_ahead and self.replica.table is not None,
         )
-        self.feed.say_taken_over = self._say_taken_over
         self.session = WorkerSession(
             spec,
             feed=self.feed,
@@ -214,7 +214,7 @@ class Worker:
             )
             self.line.send(joined)
             self._prepare_upkeep()
-            self.line.heed(words.TakeOver, self._take_over)
+            take_over_when_told(self.line, self.feed, self.session)
             start: words.Word = self.line.wait(words.Start, words.Finish)
             if not isinstance(start, words.Start):  # the others came to their end meanwhile
                 return
@@ -253,16 +253,6 @@ class Worker:
         self.session.enter(num_done, is_over=is_over, shares=start.shares)
         self.line.send(words.Entered(num_done))
         self.session.rest_if_due()
-
-    def _take_over(self, word: words.TakeOver) -> bool:
-        """Take rows of a worker that is gone, unless this one has come to its end."""
-        if not self.session.take_over(word.shares):
-            return False
-        self.feed.take_over(word.shares)
-        return True
-
-    def _say_taken_over(self, num_shares: int, num_taken: int) -> None:
-        self.line.send(words.TakenOver(num_shares, num_taken))
 
     def _prepare_upkeep(self) -> None:
         """Make room for copies while others still join; a worker that goes on may owe an answer."""
