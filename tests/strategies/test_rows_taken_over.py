@@ -72,8 +72,8 @@ def test_nor_of_one_that_is_started_again(tmp_path: Path):
 
 def test_nor_of_one_that_was_stopped_given_up_and_comes_back_as_new(tmp_path: Path):
     """What it had under way when it was stopped is refused, whatever becomes of its messages."""
-    fault = (Fault.parse("stop:worker1@step=30+2s"),)
-    result = carried_out(tmp_path, "", fault=fault, epochs=60, detect_s=0.5)
+    fault = (Fault.parse("stop:worker1@step=30+3s"),)
+    result = carried_out(tmp_path, "", fault=fault, epochs=60, detect_s=1.0)
     (noted,) = result.disturbances
     assert noted.reason is not None
     assert noted.reason.startswith("stopped (SIGSTOP)")

@@ -31,7 +31,7 @@ from paceline.engine.injector import Injector
 from paceline.engine.keeping import Keeping
 from paceline.engine.leaving import Leaving
 from paceline.engine.ledger import Ledger
-from paceline.engine.limits import Limits
+from paceline.engine.limits import last_batch
 from paceline.engine.lines import Lines
 from paceline.engine.losses import Losses, Restart
 from paceline.engine.monitors import Monitors
@@ -113,7 +113,6 @@ class Conductor:
         if resumed is not None:
             self._ledger.go_on(resumed.time_s, resumed.evaluations)
         self._newest = Newest(self._seats, batch=order.batch, is_replayed=spec.is_replayed)
-        limits = Limits.of(spec, order)
         self._inheritance = Inheritance(
             order,
             self._seats,
@@ -121,7 +120,7 @@ class Conductor:
             tell=self._lines.tell,
             heirs=self._gates.training,
             is_on=spec.takes_workers_in and spec.strategy.takes_over_rows,
-            end=limits.worker_steps if limits.counts_batches else None,
+            end=last_batch(spec, order),
             now=now,
         )
         self._gates.placed = self._placed
