@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 from paceline.testing.workloads import _Points
-from paceline.workloads.base import Batch
+from paceline.workloads.base import Batch, Data, Split, Tensors
 
 VICTIM = 1
 
@@ -124,3 +124,44 @@ def _strike(_: torch.Tensor) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
     if torch.initial_seed() == 2 + VICTIM:
         time.sleep(1.2)  # beyond the death of the other
+
+
+@final
+class Ledger(_Points):
+    """One parameter per row: after the run it says how many times the row was trained on.
+
+    Workers die by themselves, each at the end of the forward pass of a batch of its own: `dies`
+    names the worker and how many batches it has finished then.
+    """
+
+    dies: str = ""
+    """Such as `1@12,2@40`."""
+
+    def model(self) -> nn.Module:
+        return Counts(self.rows)
+
+    def data(self, split: Split, dtype: torch.dtype) -> Data:
+        return Tensors(torch.arange(self.rows), origin="row numbers")
+
+    def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
+        counted: torch.Tensor = model(batch[0])
+        made = _STEPS.setdefault(model, 0)
+        _STEPS[model] = made + 1
+        time.sleep(0.003)  # so that no worker is far ahead of who dies
+        for each in filter(None, self.dies.split(",")):
+            worker, at = map(int, each.split("@"))
+            if torch.initial_seed() == 1 + worker and made == at:
+                os.kill(os.getpid(), signal.SIGKILL)
+        return -counted.sum()
+
+    def metrics(self, model: nn.Module, batch: Batch) -> dict[str, torch.Tensor]:
+        return {"counted": model(batch[0]).mean()}
+
+
+class Counts(nn.Module):
+    def __init__(self, rows: int) -> None:
+        super().__init__()
+        self.counts = nn.Parameter(torch.zeros(rows))
+
+    def forward(self, rows: torch.Tensor) -> torch.Tensor:
+        return self.counts[rows]

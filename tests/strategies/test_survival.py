@@ -20,7 +20,7 @@ ALL = ("ring", "ps-async", "ps-ssp", "ps-sync")
 
 
 def carried_out(
-    out: Path, strategy: str, fault: object, origin: Origin | None = None, **fields: object
+    out: Path, strategy: object, fault: object, origin: Origin | None = None, **fields: object
 ) -> Result:
     spec = RunSpec.from_table(
         {
@@ -67,7 +67,14 @@ def test_a_worker_that_is_started_again_takes_part(strategy: str, tmp_path: Path
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make nodes with links of their own")
-@pytest.mark.parametrize("strategy", ["ring", "ps-sync"])
+@pytest.mark.parametrize(
+    "strategy",
+    [
+        "ring",
+        "ps-sync",
+        *(pytest.param(each, marks=pytest.mark.thorough) for each in ("ps-async", "ps-ssp")),
+    ],
+)
 def test_a_worker_whose_link_is_cut_comes_back_as_new(strategy: str, tmp_path: Path):
     cluster = {"name": "emulated", "link": "1gbit"}
     result = carried_out(
@@ -86,6 +93,21 @@ def test_a_strategy_that_needs_every_worker_ends_when_a_link_is_cut(tmp_path: Pa
     cluster = {"name": "emulated", "link": "1gbit"}
     with pytest.raises(SeatFailed, match="worker"):
         carried_out(tmp_path, "ddp", "cut:node1@1s+30s", seconds=25, cluster=cluster)
+
+
+@pytest.mark.thorough
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can make nodes with links of their own")
+def test_where_nothing_is_exchanged_a_link_that_is_cut_costs_nothing(tmp_path: Path):
+    cluster = {"name": "emulated", "link": "1gbit"}
+    result = carried_out(tmp_path, "solo", "cut:node1@0.5s+7s", seconds=9, cluster=cluster)
+    assert result.status == "finished"
+    assert not any(each.known_s for each in result.disturbances)
+
+
+def test_of_several_synchronous_servers_none_may_die(tmp_path: Path):
+    strategy = {"name": "ps-sync", "servers": 2}
+    with pytest.raises(SeatFailed, match="server1"):
+        carried_out(tmp_path, strategy, "kill:server1@0.3s", seconds=20)
 
 
 def test_two_of_three_may_die_at_once(tmp_path: Path):

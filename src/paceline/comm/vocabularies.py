@@ -25,6 +25,7 @@ from paceline.comm.words import (
     Members,
     Noted,
     Observe,
+    Parted,
     Paused,
     Piece,
     Portion,
@@ -40,6 +41,8 @@ from paceline.comm.words import (
     Start,
     Stepped,
     Stop,
+    TakenOver,
+    TakeOver,
     Trained,
     Word,
 )
@@ -61,7 +64,7 @@ def kind_of(word: type[Word]) -> str:
 FROM_DRIVER: Final = vocabulary(
     [
         *(Members, Start, Settle, Evaluate, Save, Resume, Keep, Portion, Stop, Finish, Abort),
-        *(Observe, Enter),
+        *(Observe, Enter, TakeOver),
     ]
 )
 _FROM_ANY: Final = (Here, Joined, Piece, Failed, Lost, Answered)
@@ -71,9 +74,10 @@ FROM_WORKERS: Final = vocabulary(
         *_FROM_ANY,
         *_OF_STATES,
         *(Entered, Stepped, Paused, Refused, Trained, Settled, Saved, Evaluated, Logged),
+        TakenOver,
     )
 )
-FROM_SERVERS: Final = vocabulary((*_FROM_ANY, *_OF_STATES, Served, Restored))
+FROM_SERVERS: Final = vocabulary((*_FROM_ANY, *_OF_STATES, Served, Restored, Parted))
 FROM_MONITORS: Final = vocabulary((*_FROM_ANY, Sampled, Noted))
 _BY_ROLE: Final[Mapping[Role, Vocabulary]] = {
     "worker": FROM_WORKERS,

@@ -14,6 +14,7 @@ from paceline.comm.roster import Roster
 from paceline.outcome.accounts import RefusedSteps, RowsHeld, ServerAccount, WorkerAccount
 from paceline.outcome.rows import NodeSample, StepsRow
 from paceline.reading.schema import AnyFloat
+from paceline.training.shares import Share
 
 Phase = Literal[
     "preparing",
@@ -55,6 +56,16 @@ class Start(Word):
     """Whether the others train already."""
     num_done: int = 0
     """With which of its batches it begins, about."""
+    shares: list[Share] = dataclasses.field(default_factory=list)
+    """Whose batches it takes, where these are not its own alone."""
+
+
+@final
+@dataclass(frozen=True)
+class TakeOver(Word):
+    """To a worker that trains: from now on take these batches of one that is gone, too."""
+
+    shares: list[Share]
 
 
 @final
@@ -180,6 +191,8 @@ class Joined(Word):
     has_buffers: bool = False
     batch: int | None = None
     """Rows per worker per step, where only the worker knows."""
+    num_steps: int = 0
+    """How many of its steps were made before, in a run that goes on from a checkpoint."""
     converted: str | None = None
     """What was done to parameters of an unusual type."""
     listeners: list[str] = dataclasses.field(default_factory=list)
@@ -193,6 +206,28 @@ class Entered(Word):
 
     num_before: int = 0
     """With which of its batches it begins."""
+
+
+@final
+@dataclass(frozen=True)
+class TakenOver(Word):
+    """A worker takes batches of one that is gone from now on."""
+
+    num_shares: int
+    """How many of the shares that it was told to take, in the order in which it was told."""
+    num_taken: int
+    """How many batches it has taken before."""
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class Parted(Word):
+    """A server takes nothing more of a worker that is gone."""
+
+    worker: str
+    incarnation: int
+    num_pushes: int
+    """How many of its pushes count, of which something may be applied."""
 
 
 @final

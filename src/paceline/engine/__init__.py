@@ -6,14 +6,14 @@ In the driver, no torch:
   begun `again`, the files it needs elsewhere (`packing`), `threads`, `latency`, `plain`
 - what seats say: `conductor`, `lines`, `attendance`, `leaving`, `oddities`, `silence`, `reports`
 - when all rest: `agenda`, `gates`, `settling`, `shares`, `monitors`, `keeping`, `handouts`
-- who is lost: `departures`, `losses`, `server_returns`, `injector`, `disturbances`
+- who is lost: `departures`, `losses`, `inheritance`, `server_returns`, `injector`, `disturbances`
 - the end, and what is told: `ending`, `stopping`, `ledger`, `notes`, `progress`, `shown`
 - what is done on nodes without a run: `on_nodes`
 
 In a seat:
 
 - a worker: `worker`, `session`, `feed`, `row_writer`, `limits`, `evaluation`, `graph`,
-  `worker_state`, `worker_account`
+  `worker_state`, `worker_account`, `taking_over`
 - its place: `seating`, `computing`, `fingerprint`; a server: `serving`
 - checkpoints: `upkeep`, `restoring`
 - what is no run: `thread_trial`, `node_tasks`

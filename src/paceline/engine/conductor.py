@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import final
 
 from paceline.clusters.base import Departure
@@ -26,10 +26,12 @@ from paceline.engine.disturbances import Disturbances
 from paceline.engine.ending import Ending
 from paceline.engine.gates import Gates
 from paceline.engine.handouts import Handouts
+from paceline.engine.inheritance import Inheritance
 from paceline.engine.injector import Injector
 from paceline.engine.keeping import Keeping
 from paceline.engine.leaving import Leaving
 from paceline.engine.ledger import Ledger
+from paceline.engine.limits import last_batch
 from paceline.engine.lines import Lines
 from paceline.engine.losses import Losses, Restart
 from paceline.engine.monitors import Monitors
@@ -84,6 +86,7 @@ class Conductor:
         setback = None if again is None else again.setback
         self._ledger = Ledger(spec, outcome, run_dir, began_s=began_s, now=now, setback=setback)
         self._ending = Ending(self._lines, self._ledger, now)
+        self._seats = {seat.name: seat for seat in seats}
         self._attendance = Attendance([each for each in seats if each.name in lines], self._lines)
         self._leaving = Leaving(self._lines, now)
         self._monitors = Monitors(self._attendance, self._lines, now)
@@ -109,10 +112,18 @@ class Conductor:
         )
         if resumed is not None:
             self._ledger.go_on(resumed.time_s, resumed.evaluations)
-        self._newest = Newest(
-            {seat.name: seat for seat in seats}, batch=order.batch, is_replayed=spec.is_replayed
+        self._newest = Newest(self._seats, batch=order.batch, is_replayed=spec.is_replayed)
+        self._inheritance = Inheritance(
+            order,
+            self._seats,
+            newest=self._newest,
+            tell=self._lines.tell,
+            heirs=self._gates.training,
+            is_on=spec.takes_workers_in and spec.strategy.takes_over_rows,
+            end=last_batch(spec, order),
+            now=now,
         )
-        self._gates.begins_at = partial(self._newest.begins_at, in_step=spec.strategy.in_step)
+        self._gates.placed = self._placed
         self._progress = Pace(spec, order)
         # A worker says nothing between two rows, however far apart these are.
         limit_s = max(spec.stuck_s, 2 * spec.record.interval_s) * spec.dilation
@@ -131,7 +142,7 @@ class Conductor:
                 spec.max_restarts,
                 0 if again is None else again.number,
             ),
-            seats={seat.name: seat for seat in seats},
+            seats=self._seats,
             survives=spec.strategy.survives_workers and spec.goes_on,
             servers_return=servers_return(spec),
             restart=restart,
@@ -141,6 +152,7 @@ class Conductor:
             gates=self._gates,
             ledger=self._ledger,
             ending=self._ending,
+            inheritance=self._inheritance,
             deliveries=self._deliveries,
             disturbances=self._disturbances,
             recovery_s=limit_s,
@@ -178,6 +190,7 @@ class Conductor:
             self._take(name, word)
         self._see_off()
         self._losses.attend()
+        self._inheritance.attend()
         self._gates.attend()
         self._injector.end_due()
         if self._gates.phase == "training" and not self._ending.is_stopping:
@@ -283,6 +296,10 @@ class Conductor:
                 self._gates.entered(name)
                 self._newest.entered(name, num_before)
                 self._disturbances.back(name)
+            case words.TakenOver():
+                self._inheritance.taken_over(self._seats[name], word)
+            case words.Parted():
+                self._on_parted(name, word)
             case words.Restored():
                 self._losses.restored(name, word)
             case words.Paused(progress, shares):
@@ -300,6 +317,7 @@ class Conductor:
             case words.Refused(steps):
                 self._outcome.refused[name] = steps
             case words.Trained(account):
+                self._inheritance.trained(name)
                 self._gates.trained(name, account)
                 self._count_rows_lost()
             case words.Settled():
@@ -324,12 +342,24 @@ class Conductor:
     def _count_rows_lost(self) -> None:
         if any(_is_worker_away(each) for each in self._outcome.disturbances):
             workers = self._gates.taking_part
-            self._outcome.rows_lost = self._newest.rows_lost(workers)
+            self._outcome.rows_lost = self._inheritance.rows_lost(workers)
+
+    def _placed(self, start: words.Start, name: str, others: Collection[str]) -> words.Start:
+        """Say with which batches a worker begins that comes while these others train."""
+        num_done = self._newest.begins_at(name, others, in_step=self._spec.strategy.in_step)
+        shares = self._inheritance.shares_of(name, num_done)
+        return replace(start, num_done=num_done, shares=shares)
+
+    def _on_parted(self, server: str, word: words.Parted) -> None:
+        sitting = self._attendance.roster.by_name.get(word.worker)
+        if sitting is None or sitting.incarnation <= word.incarnation:  # else another has begun
+            self._inheritance.parted(server, word)
 
     def _on_joined(self, name: str, word: words.Joined) -> None:
         self._ledger.joined(word)
         self._outcome.note_listeners(name, word.listeners)
         self._attendance.joined(name, word.state, word.rows)
+        self._newest.joined(name, word.num_steps)
         if self._attendance.is_coming(name):
             self._gates.admit(name)
         elif self._attendance.have_all_joined:

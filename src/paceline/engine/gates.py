@@ -30,6 +30,7 @@ from paceline.store.checkpoints import Manifest, as_rows
 
 # How long a gate waits for a worker that has just come, and does not rest.
 _HOLD_S: Final = 20.0
+_Placed = Callable[[words.Start, str, Collection[str]], words.Start]
 
 
 @final
@@ -62,8 +63,8 @@ class Gates:
         self._paused: dict[str, int] = {}
         self._late: list[str] = []
         self._entering: set[str] = set()
-        self.begins_at: Callable[[str, Collection[str]], int] = lambda _name, _others: 0
-        """With which of its batches a worker begins while these others train."""
+        self.placed: _Placed = lambda start, _name, _others: start
+        """Adds with which batches a worker begins while these others train."""
         self._newly_in: set[str] = set()
         """Workers that came while others trained, until they have rested with them once."""
         self._settling = Settling(lines.tell)
@@ -77,6 +78,10 @@ class Gates:
     def is_anyone_training(self) -> bool:
         """Whether any worker has not done its part, at rest or not."""
         return bool(self._training)
+
+    def training(self) -> Collection[str]:
+        """Who takes part and has not done its part, at rest or not."""
+        return self._training
 
     def has_trained(self, name: str, is_coming: bool = False) -> bool:
         """Whether a worker has done its part; who was started later may not have begun it."""
@@ -242,12 +247,8 @@ class Gates:
         return self._spec.strategy.num_servers > 0 or bool(self._attendance.names("server"))
 
     def _late_start(self, name: str) -> words.Start:
-        return words.Start(
-            self._ledger.start_for_late,
-            self._agenda.rest_at,
-            is_late=True,
-            num_done=self.begins_at(name, self._training),
-        )
+        start = words.Start(self._ledger.start_for_late, self._agenda.rest_at, is_late=True)
+        return self.placed(start, name, self._training)
 
     def entered(self, name: str) -> None:
         """A worker that came later takes part from now on."""

@@ -13,6 +13,14 @@ from paceline.workloads.order import Order
 NEVER: Final = sys.maxsize
 
 
+def last_batch(spec: RunSpec, order: Order) -> int | None:
+    """Up to which of its batches each worker trains, where a run ends by its rows."""
+    if spec.samples is None and spec.epochs is None:
+        return None
+    limits = Limits.of(spec, order)
+    return limits.worker_steps if limits.counts_batches else None
+
+
 @final
 @dataclass(frozen=True, kw_only=True)
 class Limits:

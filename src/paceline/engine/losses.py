@@ -24,6 +24,7 @@ from paceline.engine.departures import (
 from paceline.engine.disturbances import Disturbances
 from paceline.engine.ending import Ending
 from paceline.engine.gates import Gates
+from paceline.engine.inheritance import Inheritance
 from paceline.engine.ledger import Ledger
 from paceline.engine.monitors import Monitors
 from paceline.engine.oddities import Odd
@@ -53,6 +54,7 @@ class Losses:
         gates: Gates,
         ledger: Ledger,
         ending: Ending,
+        inheritance: Inheritance,
         deliveries: Deliveries,
         disturbances: Disturbances,
         recovery_s: float,
@@ -72,6 +74,7 @@ class Losses:
         self._gates = gates
         self._ledger = ledger
         self._ending = ending
+        self._inheritance = inheritance
         self._deliveries = deliveries
         self._disturbances = disturbances
         self._recovery_s = recovery_s
@@ -142,10 +145,20 @@ class Losses:
                 self._note_setback(name, why)
                 ending.fail(name, why)
             case GoOn():
+                self._leave_rows(name)
                 self._go_on_without(name, reason, how)
             case StartAgain():
                 self._go_on_without(name, reason, how)
                 self._returns.setdefault(name, self._now())
+
+    def _leave_rows(self, name: str) -> None:
+        """Have others take over what a worker leaves that does not come back."""
+        sitting = self._attendance.sitting(name)
+        if sitting is None or sitting.seat.role != "worker" or self._has_trained(sitting):
+            return
+        if name not in self._returns:
+            servers = self._attendance.names("server")
+            self._inheritance.lose(sitting, servers)
 
     def _loss(self, name: str, reason: str, how: How) -> Loss:
         sitting = self._attendance.sitting(name)

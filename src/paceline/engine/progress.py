@@ -112,10 +112,36 @@ class Newest:
         self._done: dict[str, int] = {}
         """Up to which of its batches each worker is, whichever incarnation took them."""
         self._num_missed = 0
+        self._steps: dict[str, int] = {}
+        """How many steps each has said that it made, since it was started last."""
+        self._resumed: dict[str, int] = {}
+        """How many of those were made before, in the run that this one goes on from."""
+
+    def joined(self, name: str, num_steps: int) -> None:
+        """A worker begins after so many steps of its own."""
+        self._resumed[name] = num_steps
+        self._steps[name] = 0
+
+    def parted(self, name: str, num_pushes: int) -> None:
+        """A worker is gone; so many of its pushes count since it was started last.
+
+        It may have made a few after its last row, and taken several batches for each.
+        """
+        steps, before = self._steps.get(name, 0), self._before.get(name, 0)
+        num_taken = self.num_taken(name)
+        per_step = max(1, (num_taken - before) // steps) if steps else 1
+        num_more = max(0, num_pushes + self._resumed.get(name, 0) - steps)
+        self._done[name] = num_taken + num_more * per_step
+        self._steps[name] = steps + num_more
+
+    def num_taken(self, name: str) -> int:
+        """Up to which of its batches a worker is, as far as is known."""
+        return self._done.get(name, 0)
 
     def take_row(self, name: str, row: StepsRow) -> None:
         """Take a worker's row."""
         self._rows[name] = row
+        self._steps[name] = row.worker_steps
         self._done[name] = self._before.get(name, 0) + row.samples // self._batch
         self._with_rates[name] = with_rates(self._with_rates.get(name), asdict(row), EXCHANGED)
 
@@ -150,12 +176,13 @@ class Newest:
     def _slowest(self, workers: Collection[str]) -> int:
         return min((done for name, done in self._done.items() if name in workers), default=0)
 
-    def rows_lost(self, workers: Collection[str]) -> int:
+    def rows_lost(self, workers: Collection[str], settled: Collection[str] = ()) -> int:
         """Rows of workers that were away, until they came back or the slowest of these `workers`
-        that are left came to its end.
+        that are left came to its end. Those of `settled` ones are taken over by others.
         """
         slowest = self._slowest(workers)
-        away = [self._done.get(name, 0) for name in self._workers if name not in workers]
+        gone = [name for name in self._workers if name not in workers and name not in settled]
+        away = [self._done.get(name, 0) for name in gone]
         num_missed = self._num_missed + sum(max(0, slowest - each) for each in away)
         return num_missed * self._batch
 

@@ -14,7 +14,7 @@ from paceline.clusters.base import Berth
 from paceline.comm.roster import Roster
 from paceline.comm.seat_line import SeatLine
 from paceline.comm.ticket import Ticket
-from paceline.comm.words import Lost, Restored
+from paceline.comm.words import Lost, Parted, Restored
 from paceline.compute.replay import ReplayedUpdate
 from paceline.engine.fingerprint import state_sums
 from paceline.engine.server_returns import server_back_s, servers_return
@@ -87,11 +87,16 @@ def take_place(
         servers_return=servers_return(spec),
         all_servers=spec.strategy.num_servers,
         keep_snapshot=keep_snapshot,
+        say_parted=partial(_say_parted, berth.line),
         say_restored=lambda version, lost: berth.line.send(Restored(version, lost)),
         say_lost=lambda lost: berth.line.send(Lost(lost.seat, lost.reason)),
         newest_roster=lambda: berth.line.newest_roster,
         next_roster=next_rosters(berth.line, spec),
     )
+
+
+def _say_parted(line: SeatLine, worker: str, incarnation: int, num_pushes: int) -> None:
+    line.send(Parted(worker=worker, incarnation=incarnation, num_pushes=num_pushes))
 
 
 def _roster_with_servers(berth: Berth, spec: RunSpec) -> Roster:

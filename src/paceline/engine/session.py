@@ -7,7 +7,7 @@ above 30 attributes Python 3.11 shares no keys between instances, and each looku
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, final
 
 from torch import Tensor
@@ -21,6 +21,7 @@ from paceline.spec import RunSpec
 from paceline.strategies.base import Member
 from paceline.training.replica import Replica
 from paceline.training.session import Session
+from paceline.training.shares import Share
 from paceline.training.state import State, Stateful, StateReader, attributes
 from paceline.workloads.base import Batch
 
@@ -195,11 +196,35 @@ class WorkerSession(Session, Stateful):
     def stop(self) -> None:
         self._most_steps = 0
 
-    def enter(self, num_done: int, *, is_over: bool) -> None:
-        """Begin after so many steps that others have made; perhaps they have come to their end."""
+    def take_over(self, shares: Sequence[Share], *, looks_ahead: bool) -> bool:
+        """Make as many steps more as these ask for; returns False where this one is the last.
+
+        So it does in the last but one where the feed `looks_ahead`: what it has loaded for the step
+        after the last is of no share.
+        """
+        is_too_late = self.num_steps + 1 + looks_ahead > self._most_steps
+        if self.last or self._wishes_last or is_too_late:
+            return False
+        self._most_steps += self._num_batches_of(shares)
+        return True
+
+    def _num_batches_of(self, shares: Sequence[Share]) -> int:
+        """How many steps come with shares, where a run ends by its rows."""
+        limits = self._limits
+        if not limits.counts_batches:
+            return 0
+        return sum(each.num_before(limits.worker_steps) for each in shares)
+
+    def enter(self, num_done: int, *, is_over: bool, shares: Sequence[Share] = ()) -> None:
+        """Begin after so many steps that others have made; perhaps they have come to their end.
+
+        `shares` are what it takes batches of, where these are not its own alone.
+        """
         self.last = is_over
         self._num_before = num_done
         self._most_steps -= num_done
+        if shares and self._limits.counts_batches:
+            self._most_steps = self._num_batches_of(shares)
 
     def finish(self) -> None:
         """Check that a loop came to its end, and write the last row."""
@@ -223,12 +248,19 @@ class WorkerSession(Session, Stateful):
     def _wants_last(self) -> bool:
         """Whether this worker wishes the step it begins to be its last."""
         limits = self._limits
-        if self.num_steps + 1 >= self._most_steps or self._line.stop_wanted:
+        if self._line.stop_wanted:
+            return True
+        if self.num_steps + 1 >= self._most_steps and not self._takes_over_now():
             return True
         shared = self._member.global_steps
         if shared is not None and shared + 1 >= limits.global_steps:
             return not self._member.limits_steps
         return limits.seconds is not math.inf and self._row_writer.clock.now_s() >= limits.seconds
+
+    def _takes_over_now(self) -> bool:
+        """Whether the driver has just said that there are rows of another to take over."""
+        self._line.poll()
+        return self.num_steps + 1 < self._most_steps
 
     def _out_of_turn(self, called: str) -> LoopError:
         if self.last and self._turn == _NEXT_BATCH:

@@ -29,6 +29,7 @@ from paceline.engine.row_writer import RowWriter
 from paceline.engine.seating import BUILDING, profile_of, spec_of, take_place
 from paceline.engine.serving import serve
 from paceline.engine.session import WorkerSession
+from paceline.engine.taking_over import take_over_when_told
 from paceline.engine.upkeep import Upkeep
 from paceline.engine.worker_account import account_of_worker
 from paceline.engine.worker_state import kept_state, restore_worker
@@ -202,12 +203,14 @@ class Worker:
                 data=self.train_data.origin,
                 rows=self._rows_held(),
                 has_buffers=self.replica.has_buffers,
+                num_steps=self.session.num_steps,
                 state=dict(self.place.state_sums),
                 converted=self.replica.converted,
                 listeners=[] if self.spec.cluster.shares_process else own_listeners(),
             )
             self.line.send(joined)
             self._prepare_upkeep()
+            take_over_when_told(self.line, self.feed, self.session)
             start: words.Word = self.line.wait(words.Start, words.Finish)
             if not isinstance(start, words.Start):  # the others came to their end meanwhile
                 return
@@ -241,7 +244,9 @@ class Worker:
         is_over = self.member.enter()
         num_done = max(self.member.num_begun, start.num_done)
         self.feed.order = dataclasses.replace(self.feed.order, start=num_done)
-        self.session.enter(num_done, is_over=is_over)
+        if start.shares:
+            self.feed.begin_with(start.shares)
+        self.session.enter(num_done, is_over=is_over, shares=start.shares)
         self.line.send(words.Entered(num_done))
         self.session.rest_if_due()
 

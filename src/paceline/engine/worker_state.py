@@ -27,7 +27,7 @@ def worker_state(worker: Worker) -> State:
     on while it rests, unless it was paused.
     """
     states = {name: part.state() for name, part in _parts(worker).items()}
-    return {**states, "order": worker.feed.order.state(worker.session.num_taken)}
+    return {**states, "order": worker.feed.order.state(_own_start(worker))}
 
 
 def load_worker(worker: Worker, state: State) -> None:
@@ -41,6 +41,10 @@ def load_worker(worker: Worker, state: State) -> None:
     start, num_taken = worker.feed.order.start, worker.session.num_taken
     if start != num_taken:
         raise StateError("order.start", str(start), f"expected {num_taken}: as many as batches")
+
+
+def _own_start(worker: Worker) -> int:
+    return worker.feed.own_start(worker.session.num_taken)
 
 
 def kept_state(worker: Worker, *, is_first: bool) -> State:

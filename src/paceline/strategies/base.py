@@ -243,6 +243,13 @@ class Strategy(Description, ABC):
         return False
 
     @property
+    def takes_over_rows(self) -> bool:
+        """Whether others can train on the rows of a worker that is gone: each steps by itself, and
+        servers say how many of its pushes count (`Place.say_parted`).
+        """
+        return False
+
+    @property
     def keeps_servers_away(self) -> str | None:
         """Say why a server that is lost cannot be started again; None where it can."""
         return f"{self.name} has no server that could come back"

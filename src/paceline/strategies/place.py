@@ -41,6 +41,11 @@ def _say_not(version: int, lost: int) -> None:
     del version, lost
 
 
+def _part_silently(worker: str, incarnation: int, num_pushes: int) -> None:
+    """Where no driver listens."""
+    del worker, incarnation, num_pushes
+
+
 def _no_newer_roster() -> None:
     """Where nobody comes or goes."""
 
@@ -97,6 +102,9 @@ class Place:
     say_restored: Callable[[int, int], None] = _say_not
     """Tells the driver that all have found a server that was started again: to which version it
     went back, and how many updates were lost."""
+    say_parted: Callable[[str, int, int], None] = _part_silently
+    """Tells the driver of a worker that is gone: its name, its incarnation, and how many of its
+    pushes count."""
     most_workers: int = 0
     """How many workers there may ever be at once; 0: no more than there are."""
     newest_roster: Callable[[], Roster | None] = _no_newer_roster

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from paceline.training.state import State, StateReader, attributes
@@ -46,6 +47,8 @@ class Order:
     """With a window: the row that each run of neighbours begins with, rising from 0 on."""
     start: int = 0
     """How many of its batches each worker has taken already: where a resumed run goes on."""
+    every: int = 1
+    """Which of the batches from there on are taken: every so many-th, counted over all epochs."""
 
     @property
     def steps_per_epoch(self) -> int:
@@ -93,6 +96,10 @@ class Order:
 
     def draws(self, rank: int) -> Iterator[Draw]:
         """The same, with the position of each batch."""
+        draws = self._draws(rank)
+        return draws if self.every == 1 else islice(draws, 0, None, self.every)
+
+    def _draws(self, rank: int) -> Iterator[Draw]:
         epoch, num_taken = divmod(self.start, max(1, self.steps_per_epoch))
         while True:
             yield from self._epoch(epoch, rank, num_taken)

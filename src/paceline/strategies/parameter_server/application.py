@@ -38,6 +38,14 @@ class Application(Adopting, ABC):
     def join(self, worker: int) -> bool:
         """A worker has come, with the newest parameters; returns whether there is a step for it."""
 
+    def num_pushes(self, worker: int) -> int | None:
+        """How many pushes of a worker count, one included of which a part was applied.
+
+        None where that is not kept: workers that step together are as far as the updates.
+        """
+        del worker
+        return None
+
     @abstractmethod
     def leave(self, worker: int) -> None:
         """A worker is gone: nobody waits for it, and what it has not brought whole is dropped.

@@ -148,6 +148,10 @@ class Immediate(ParameterServer, ABC):
         return False
 
     @property
+    def takes_over_rows(self) -> bool:
+        return True
+
+    @property
     def scripts_survive(self) -> bool:
         return True
 

@@ -219,6 +219,12 @@ class Each(Application):
         self._admission.join(worker)
         return True
 
+    def num_pushes(self, worker: int) -> int:
+        push = self._pushes.get(worker)
+        if push is None:
+            return 0
+        return push.serial - (not (push.is_whole or push.update))
+
     def leave(self, worker: int) -> None:
         push = self._pushes.pop(worker, None)
         if push is not None and push.update:  # something of it was applied: that counts

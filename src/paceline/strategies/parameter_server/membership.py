@@ -47,13 +47,20 @@ class Membership:
         self._roster = roster
         for worker, incarnation in before.items():
             if now.get(worker) != incarnation:
-                self._application.leave(worker)
+                self._part_from(worker, incarnation)
                 self._link.forget(worker)
         for worker, incarnation in now.items():
             if before.get(worker) != incarnation:
                 self._application.join(worker)
         # Who came anew does not greet: it has seen nothing of the server that was here before.
         self.changed([each for each in now if before.get(each) == now[each]])
+
+    def _part_from(self, worker: int, incarnation: int) -> None:
+        """Let go a worker that is gone; who takes over its rows has to know how far it was."""
+        num_pushes = self._application.num_pushes(worker)
+        self._application.leave(worker)
+        if num_pushes is not None:
+            self._place.say_parted(self._names[worker], incarnation, num_pushes)
 
     def includes(self, worker: int) -> bool:
         """Whether what has just arrived is of a member; of one that has just come it waits."""

@@ -202,7 +202,7 @@ class Stream(Data, ABC, Generic[Raw]):
         numbers = windowed.batches(rank)
         if self._kept is None:
             return self._read_batches(numbers, order)
-        num_first = max(0, order.steps_per_epoch - order.start)
+        num_first = len(range(order.start, order.steps_per_epoch, order.every))
         return chain(
             self._read_batches(islice(numbers, num_first), order), map(self._kept, numbers)
         )
