@@ -29,6 +29,7 @@ from paceline.comm.words import (
     Piece,
     Portion,
     Refused,
+    RestAt,
     Restored,
     Resume,
     Sampled,
@@ -60,8 +61,8 @@ def kind_of(word: type[Word]) -> str:
 
 FROM_DRIVER: Final = vocabulary(
     [
-        *(Members, Start, Settle, Evaluate, Save, Resume, Keep, Portion, Stop, Finish, Abort),
-        *(Observe, Enter),
+        *(Members, Start, Settle, Evaluate, Save, Resume, RestAt, Keep, Portion, Stop, Finish),
+        *(Abort, Observe, Enter),
     ]
 )
 _FROM_ANY: Final = (Here, Joined, Piece, Failed, Lost, Answered)

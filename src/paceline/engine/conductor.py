@@ -28,6 +28,7 @@ from paceline.engine.gates import Gates
 from paceline.engine.handouts import Handouts
 from paceline.engine.injector import Injector
 from paceline.engine.keeping import Keeping
+from paceline.engine.last_checkpoint import LastCheckpoint
 from paceline.engine.leaving import Leaving
 from paceline.engine.ledger import Ledger
 from paceline.engine.lines import Lines
@@ -123,6 +124,16 @@ class Conductor:
         self._alerts: tuple[str, ...] = ()
         known_s = 2 * spec.detect_s
         self._disturbances = Disturbances(self._ledger, now, known_s)
+        last_checkpoint = LastCheckpoint(
+            spec,
+            gates=self._gates,
+            keeping=self._keeping,
+            ending=self._ending,
+            ledger=self._ledger,
+            num_updates=lambda: self._newest.global_steps,
+            within_s=limit_s,
+            now=now,
+        )
         self._losses = Losses(
             policy
             or policy_of(
@@ -143,6 +154,7 @@ class Conductor:
             ending=self._ending,
             deliveries=self._deliveries,
             disturbances=self._disturbances,
+            last_checkpoint=last_checkpoint,
             recovery_s=limit_s,
             known_s=known_s,
             now=now,
