@@ -85,7 +85,7 @@ class RunSpec(Description):
     max_restarts: Annotated[int, Ge(0)] = 3
     """How many times `restart` starts the whole run again, and `replace` each worker."""
     min_workers: Count = 1
-    """With fewer workers than this a run that goes on ends."""
+    """With fewer workers than this a run that goes on makes a checkpoint and ends."""
     detect_s: Annotated[float, Ge(1), AllowInfNan(allow_inf_nan=False)] = 5.0
     """After how many seconds a seat that stays suspended is given up."""
 

@@ -249,6 +249,10 @@ class FakeSeat:
                 self.state, self.ends_here = "training", stop
             case words.Stop():
                 self.wants_last = True
+            case words.RestAt(progress):
+                assert self.state == "training"
+                assert progress > 0
+                self.gates_left = max(1, self.gates_left)
             case words.Finish():
                 assert all(each.state == "attending" or each.is_late for each in stage.workers)
                 self.is_let_go = True

@@ -17,6 +17,7 @@ from paceline.engine.departures import (
     EndRun,
     GoOn,
     GoOnPolicy,
+    KeepThenEnd,
     Loss,
     ReplacePolicy,
     RestartPolicy,
@@ -78,6 +79,14 @@ def test_what_the_others_cannot_do_without_ends_the_run(policy, given, decision)
 def test_going_on_needs_a_worker_that_is_left():
     assert GoOnPolicy().decide(loss()) == GoOn()
     assert GoOnPolicy().decide(loss(num_workers_left=0)) == EndRun(KILLED)
+
+
+@pytest.mark.parametrize("policy", [GoOnPolicy(3), ReplacePolicy(3, 3)], ids=["go on", "replace"])
+def test_too_few_workers_are_kept_before_the_run_ends(policy: DeparturePolicy):
+    left = f"{KILLED}; 2 of at least 3 workers are left (min_workers)"
+    assert policy.decide(loss()) == KeepThenEnd(left)
+    assert isinstance(policy.decide(loss(num_workers_left=0)), EndRun)
+    assert policy.decide(loss(how="failed")) == EndRun(KILLED)
 
 
 def test_a_worker_is_started_again_a_few_times():

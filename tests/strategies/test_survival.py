@@ -116,9 +116,22 @@ def test_two_of_three_may_die_at_once(tmp_path: Path):
     assert {each.who for each in result.disturbances} == {"worker0", "worker2"}
 
 
-def test_below_min_workers_the_run_ends_and_says_so(tmp_path: Path):
+@pytest.mark.parametrize("strategy", ALL)
+def test_below_min_workers_what_is_left_is_kept_and_goes_on_from_there(
+    strategy: str, tmp_path: Path
+):
     with pytest.raises(SeatFailed, match=r"2 of at least 3 workers are left \(min_workers\)"):
-        carried_out(tmp_path, "ps-async", "kill:worker1@0.5s", min_workers=3)
+        carried_out(tmp_path, strategy, "kill:worker1@step=30", min_workers=3, seconds=60)
+    parent = paceline.load("last", out=tmp_path).result
+    assert parent.num_checkpoints == 1
+    checkpoint, _ = newest(RunDir(Path(parent.run)))
+    assert {"worker0", "worker2"} <= checkpoint.manifest.seats.keys()
+    assert checkpoint.progress >= 30
+    seconds = checkpoint.manifest.time_s + 0.5
+    result = paceline.resume(out=tmp_path, zygote=shared_zygote(), seconds=seconds)
+    assert (result.status, result.parent_step) == ("finished", checkpoint.progress)
+    assert len([each for each in result.workers if each.worker_steps]) == 3
+    assert any("from a checkpoint of 2" in each for each in result.warnings)
 
 
 def test_a_worker_that_was_stopped_for_too_long_comes_back_as_new(tmp_path: Path):

@@ -16,9 +16,11 @@ from paceline.studies.faults import (
     SERVER,
     STRATEGIES,
     STUDY,
+    in_short,
     l11,
     outcome,
     r7,
+    remedies,
     survived,
 )
 from paceline.studies.grid import Grid, PlannedRun
@@ -107,7 +109,29 @@ def test_the_two_questions_are_answered(evidence: Evidence):
     assert "of 34 combinations of strategy and fault 33 finished, 33 of them at most one" in told
     assert "ps-async 90.0 %" in told
     assert "did not learn" not in told
+    assert "Further below" not in told
+    assert "to the next update: ps-async 1.00 s" in remedies(evidence)
+    assert STUDY.conditions_title == "Shi's two questions"
     assert list(STUDY.claims) == ["L11", "R7"]
+
+
+def test_what_cost_the_model_more_than_a_point_is_named(evidence: Evidence):
+    def struck(plan: PlannedRun, run: StoredRun) -> StoredRun:
+        is_hit = (plan.group, plan.tags["strategy"]) == (KILLED, "ring")
+        changes = {"test_accuracy": 0.85} if is_hit else {}
+        return replace(run, result=replace(run.result, **changes))
+
+    told = outcome(changed(evidence, struck))
+    assert f"Further below, in points: {KILLED} (ring 5.0). " in told
+
+
+def test_one_row_per_strategy_says_whether_it_finished(evidence: Evidence):
+    rows = {row["strategy"]: row for row in in_short(evidence).frame.to_dicts()}
+    assert list(rows) == list(STRATEGIES)
+    assert rows["ring"][KILLED] == "89.5 %"
+    assert rows["ddp"][KILLED] == "89.5 %, again"
+    assert rows["ps-sync"][SERVER] == "did not finish"
+    assert rows["ring"][SERVER] is None
 
 
 def test_a_strategy_that_never_learns_does_not_look_fine(evidence: Evidence):

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, TypeVar, final
 
 from paceline.comm.line import Line, LineClosed
 from paceline.comm.roster import Roster
-from paceline.comm.words import Abort, Finish, Members, Stop, Word
+from paceline.comm.words import Abort, Finish, Members, RestAt, Stop, Word
 from paceline.errors import Aborted
 from paceline.system.waiting import Deadline
 
@@ -49,6 +49,8 @@ class SeatLine:
         self._roster: Roster | None = None
         self._heeded: _Heeded | None = None
         self.stop_wanted = False
+        self.rest_wanted: int | None = None
+        """At which progress a worker is to rest next, said while it trained."""
         self.finished = False
 
     def fileno(self) -> int:
@@ -187,6 +189,9 @@ class SeatLine:
             raise Aborted(self._aborted)
         if isinstance(word, Members):
             self._roster = word.roster
+            return True
+        if isinstance(word, RestAt):
+            self.rest_wanted = word.progress
             return True
         self.stop_wanted |= isinstance(word, Stop)
         self.finished |= isinstance(word, Finish)

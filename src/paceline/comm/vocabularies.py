@@ -30,6 +30,7 @@ from paceline.comm.words import (
     Piece,
     Portion,
     Refused,
+    RestAt,
     Restored,
     Resume,
     Sampled,
@@ -63,8 +64,8 @@ def kind_of(word: type[Word]) -> str:
 
 FROM_DRIVER: Final = vocabulary(
     [
-        *(Members, Start, Settle, Evaluate, Save, Resume, Keep, Portion, Stop, Finish, Abort),
-        *(Observe, Enter, TakeOver),
+        *(Members, Start, Settle, Evaluate, Save, Resume, RestAt, Keep, Portion, Stop, Finish),
+        *(Abort, Observe, Enter, TakeOver),
     ]
 )
 _FROM_ANY: Final = (Here, Joined, Piece, Failed, Lost, Answered)

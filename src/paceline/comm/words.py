@@ -104,6 +104,14 @@ class Resume(Word):
 
 
 @final
+@dataclass(frozen=True)
+class RestAt(Word):
+    """To a worker that trains: rest at this progress next, or at once if you are past it."""
+
+    progress: int
+
+
+@final
 @dataclass(frozen=True, kw_only=True)
 class Keep(Word):
     """Copy your state, say that you have, and write the copy while you go on."""

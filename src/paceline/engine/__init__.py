@@ -6,7 +6,8 @@ In the driver, no torch:
   begun `again`, the files it needs elsewhere (`packing`), `threads`, `latency`, `plain`
 - what seats say: `conductor`, `lines`, `attendance`, `leaving`, `oddities`, `silence`, `reports`
 - when all rest: `agenda`, `gates`, `settling`, `shares`, `monitors`, `keeping`, `handouts`
-- who is lost: `departures`, `losses`, `inheritance`, `server_returns`, `injector`, `disturbances`
+- who is lost: `departures`, `losses`, `last_checkpoint`, `inheritance`, `server_returns`,
+  `injector`, `disturbances`
 - the end, and what is told: `ending`, `stopping`, `ledger`, `notes`, `progress`, `shown`
 - what is done on nodes without a run: `on_nodes`
 

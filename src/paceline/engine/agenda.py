@@ -63,18 +63,26 @@ class Agenda:
         self._progress = progress
         self._time_s = self._kept_s = time_s
         self._next_look: int | None = None
+        self._once: int | None = None
         if keep_every is not None:
             self._next_look = progress + (keep_every.steps or 1)
 
     @property
     def rest_at(self) -> int | None:
         """At which progress all workers rest next."""
-        planned = [each for each in (self.next_evaluation, self._next_look) if each is not None]
-        return min(planned, default=None)
+        planned = (self.next_evaluation, self._next_look, self._once)
+        return min((each for each in planned if each is not None), default=None)
+
+    def rest_once(self, progress: int) -> None:
+        """Have all rest at this progress at the latest; their next rest is for a checkpoint."""
+        self._once = progress
 
     def arrive(self, progress: int, time_s: float) -> Due:
         """All rest; the furthest at this progress. Says what is due, and plans the next rest."""
-        due = Due(self._is_evaluation_due(progress), self._is_checkpoint_due(progress, time_s))
+        is_kept_anyway = self._once is not None
+        is_kept = self._is_checkpoint_due(progress, time_s) or is_kept_anyway
+        due = Due(self._is_evaluation_due(progress), is_kept)
+        self._once = None
         self._progress, self._time_s = progress, time_s
         return due
 

@@ -29,6 +29,7 @@ from paceline.engine.handouts import Handouts
 from paceline.engine.inheritance import Inheritance
 from paceline.engine.injector import Injector
 from paceline.engine.keeping import Keeping
+from paceline.engine.last_checkpoint import LastCheckpoint
 from paceline.engine.leaving import Leaving
 from paceline.engine.ledger import Ledger
 from paceline.engine.limits import last_batch
@@ -134,6 +135,16 @@ class Conductor:
         self._alerts: tuple[str, ...] = ()
         known_s = 2 * spec.detect_s
         self._disturbances = Disturbances(self._ledger, now, known_s)
+        last_checkpoint = LastCheckpoint(
+            spec,
+            gates=self._gates,
+            keeping=self._keeping,
+            ending=self._ending,
+            ledger=self._ledger,
+            num_updates=lambda: self._newest.global_steps,
+            within_s=limit_s,
+            now=now,
+        )
         self._losses = Losses(
             policy
             or policy_of(
@@ -155,6 +166,7 @@ class Conductor:
             inheritance=self._inheritance,
             deliveries=self._deliveries,
             disturbances=self._disturbances,
+            last_checkpoint=last_checkpoint,
             recovery_s=limit_s,
             known_s=known_s,
             now=now,

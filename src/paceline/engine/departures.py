@@ -44,6 +44,14 @@ class EndRun:
 
 @final
 @dataclass(frozen=True)
+class KeepThenEnd:
+    """Too few workers are left: what they have is kept, then the run ends."""
+
+    reason: str
+
+
+@final
+@dataclass(frozen=True)
 class GoOn:
     """The run goes on, and the seat is no longer on its roster."""
 
@@ -62,7 +70,7 @@ class StartAllAgain:
     reason: str
 
 
-Decision = EndRun | GoOn | StartAgain | StartAllAgain
+Decision = EndRun | KeepThenEnd | GoOn | StartAgain | StartAllAgain
 
 
 class DeparturePolicy(ABC):
@@ -165,7 +173,7 @@ def _is_awaited(loss: Loss) -> bool:
     return loss.has_begun and loss.can_return and loss.how != "failed"
 
 
-def _ends(loss: Loss, min_workers: int) -> EndRun | None:
+def _ends(loss: Loss, min_workers: int) -> EndRun | KeepThenEnd | None:
     """Say why the run cannot go on, if so.
 
     Before training has begun every loss ends it. A server has parameters that no other seat has.
@@ -176,5 +184,6 @@ def _ends(loss: Loss, min_workers: int) -> EndRun | None:
         return EndRun(loss.reason)
     if loss.num_workers_left < min_workers:
         left = f"{loss.num_workers_left} of at least {min_workers} workers are left"
-        return EndRun(f"{loss.reason}; {left} (min_workers)" if min_workers > 1 else loss.reason)
+        reason = f"{loss.reason}; {left} (min_workers)" if min_workers > 1 else loss.reason
+        return KeepThenEnd(reason) if loss.num_workers_left else EndRun(reason)
     return None

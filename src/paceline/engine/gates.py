@@ -9,7 +9,7 @@ the last arrival to the release.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection
 from typing import Final, final
 
 from paceline.comm import words
@@ -17,7 +17,7 @@ from paceline.comm.words import Phase, Word
 from paceline.engine.agenda import Agenda
 from paceline.engine.attendance import Attendance
 from paceline.engine.ending import Ending
-from paceline.engine.keeping import SERVER_AWAY, TOO_OFTEN, Keeping
+from paceline.engine.keeping import SERVER_AWAY, TOO_OFTEN, Keeping, manifest_of
 from paceline.engine.ledger import Ledger
 from paceline.engine.lines import Lines
 from paceline.engine.monitors import Monitors
@@ -26,7 +26,6 @@ from paceline.engine.settling import Settling
 from paceline.outcome.accounts import WorkerAccount
 from paceline.outcome.learnt import nothing_learnt
 from paceline.spec import RunSpec
-from paceline.store.checkpoints import Manifest, as_rows
 
 # How long a gate waits for a worker that has just come, and does not rest.
 _HOLD_S: Final = 20.0
@@ -70,6 +69,7 @@ class Gates:
         self._settling = Settling(lines.tell)
         self._is_saved = False
         self._keeps = False
+        self._is_last_rest = False
         self._now = now
         self._held_since_s: float | None = None
         """Since when a gate waits for who has just come."""
@@ -104,6 +104,22 @@ class Gates:
         if self.phase == "keeping":
             return self._keeping.working
         return self._settling.working | self._monitors.owing
+
+    @property
+    def is_all_kept(self) -> bool:
+        """Whether all rest for the last time, and what they have is written, or cannot be."""
+        return self._is_last_rest and self.phase == "keeping" and self._keeping.is_free
+
+    def rest_for_the_last_time(self, progress: int) -> None:
+        """Have all rest soon, keep what they have, and train no further.
+
+        Who rests already waits for those that passed by before they heard of it.
+        """
+        self._is_last_rest = True
+        self._agenda.rest_once(progress)
+        for name in sorted(self._training - self._paused.keys()):
+            self._lines.tell(name, words.RestAt(self._agenda.rest_at or progress))
+        self._let_go_on(0.0, stop=self._ending.is_stopping)
 
     def open(self) -> None:
         """All have joined: training starts when the monitors are ready."""
@@ -205,10 +221,8 @@ class Gates:
         """A server is back at an earlier version: who rests at a gate trains on towards it."""
         if self.phase != "training" or not self._paused or self._ending.is_aborted:
             return
-        resting, self._paused, self._held_since_s = self._paused, {}, None
-        stop, rest_at = self._ending.is_stopping, self._agenda.rest_at
-        for name in resting:
-            self._lines.tell(name, words.Resume(paused_s=0.0, stop=stop, rest_at=rest_at))
+        self._held_since_s = None
+        self._let_go_on(0.0, stop=self._ending.is_stopping)
         self._start_late()
 
     def admit(self, name: str) -> None:
@@ -233,7 +247,7 @@ class Gates:
     @property
     def _takes_in(self) -> bool:
         """Whether others could go on with one that comes now."""
-        if self._paused and self._has_servers:
+        if self._is_last_rest or (self._paused and self._has_servers):
             return False
         in_step = self._spec.strategy.in_step
         return not in_step or all(each in self._training for each in self.taking_part)
@@ -315,23 +329,16 @@ class Gates:
         self.phase = "keeping"
         workers = [name for name in self._attendance.roster.workers if self._rests(name)]
         self._keeping.begin(
-            self._manifest(workers),
+            manifest_of(workers, max(self._paused.values()), self._ledger, self._agenda),
             workers=workers,
             servers=self._attendance.names("server"),
             paused_s=paused_s,
-            then=lambda: self._resume(0.0, stop=self._ending.is_stopping),
+            then=self._resume_when_kept,
         )
 
-    def _manifest(self, workers: Sequence[str]) -> Manifest:
-        return Manifest(
-            progress=max(self._paused.values()),
-            time_s=self._ledger.time_s,
-            num_workers=len(workers),
-            first=workers[0],
-            seats={},
-            evaluations=as_rows(self._ledger.outcome.evaluations),
-            next_evaluation=self._agenda.next_evaluation,
-        )
+    def _resume_when_kept(self) -> None:
+        if not self._is_last_rest:
+            self._resume(0.0, stop=self._ending.is_stopping)
 
     def _end(self) -> None:
         """All have trained: keep the parameters, evaluate them, let everyone go."""
@@ -384,14 +391,18 @@ class Gates:
         if not self._training and self._attendance.roster.workers:
             self._end()
             return
-        resting, self._paused = self._paused, {}
         if self.phase not in {"training", "keeping"}:
             self._monitors.enter("training")
         self.phase = "training"
+        self._let_go_on(paused_s, stop=stop)
+        self._start_late()
+
+    def _let_go_on(self, paused_s: float, *, stop: bool) -> None:
+        """Have those that rest train on, to the next rest."""
+        resting, self._paused = self._paused, {}
         word = words.Resume(paused_s=paused_s, stop=stop, rest_at=self._agenda.rest_at)
         for name in resting:
             self._lines.tell(name, word)
-        self._start_late()
 
     def _finish(self) -> None:
         """Let everyone go; a sample of what all hold is taken before anyone leaves."""

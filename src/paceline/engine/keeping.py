@@ -8,10 +8,12 @@ from typing import Final, final
 
 from paceline.comm import words
 from paceline.comm.words import Word
+from paceline.engine.agenda import Agenda
+from paceline.engine.ledger import Ledger
 from paceline.engine.oddities import Odd
 from paceline.errors import StoreError
 from paceline.outcome.outcome import Outcome
-from paceline.store.checkpoints import FileSum, Manifest, clear_arriving, complete
+from paceline.store.checkpoints import FileSum, Manifest, as_rows, clear_arriving, complete
 from paceline.store.runs import RunDir
 
 # How long training stands still for a checkpoint: who needs longer waits for what never comes.
@@ -21,6 +23,19 @@ TOO_OFTEN: Final = (
     "a checkpoint was due while the one before was still being written, and was left out"
 )
 SERVER_AWAY: Final = "a checkpoint was due while a server was away, and was left out"
+
+
+def manifest_of(workers: Sequence[str], progress: int, ledger: Ledger, agenda: Agenda) -> Manifest:
+    """Say what a checkpoint is of that workers make who rest at a progress."""
+    return Manifest(
+        progress=progress,
+        time_s=ledger.time_s,
+        num_workers=len(workers),
+        first=workers[0],
+        seats={},
+        evaluations=as_rows(ledger.outcome.evaluations),
+        next_evaluation=agenda.next_evaluation,
+    )
 
 
 @final

@@ -17,6 +17,7 @@ from paceline.engine.departures import (
     DeparturePolicy,
     EndRun,
     GoOn,
+    KeepThenEnd,
     Loss,
     StartAgain,
     StartAllAgain,
@@ -25,6 +26,7 @@ from paceline.engine.disturbances import Disturbances
 from paceline.engine.ending import Ending
 from paceline.engine.gates import Gates
 from paceline.engine.inheritance import Inheritance
+from paceline.engine.last_checkpoint import LastCheckpoint
 from paceline.engine.ledger import Ledger
 from paceline.engine.monitors import Monitors
 from paceline.engine.oddities import Odd
@@ -57,6 +59,7 @@ class Losses:
         inheritance: Inheritance,
         deliveries: Deliveries,
         disturbances: Disturbances,
+        last_checkpoint: LastCheckpoint,
         recovery_s: float,
         known_s: float,
         now: Callable[[], float],
@@ -77,6 +80,7 @@ class Losses:
         self._inheritance = inheritance
         self._deliveries = deliveries
         self._disturbances = disturbances
+        self._last_checkpoint = last_checkpoint
         self._recovery_s = recovery_s
         self._known_s = known_s
         self._reports = Reports(now)
@@ -105,6 +109,7 @@ class Losses:
                 self._return(name, due_s)
         self._go_back()
         self._look_for_servers()
+        self._last_checkpoint.attend()
         self._look_for_updates()
 
     def _look_for_updates(self) -> None:
@@ -120,6 +125,8 @@ class Losses:
         """Start a seat again if it is gone; one that is still there need not come back."""
         if self._gates.phase in ("starting", "ending") or self._ending.is_aborted:
             return
+        if self._last_checkpoint.cause is not None and self._seats[name].role == "worker":
+            return  # it would be too late
         if self._attendance.is_away(name):
             del self._returns[name]
             self._bring_back(name)
@@ -140,7 +147,9 @@ class Losses:
             return
         match self._policy.decide(self._loss(name, reason, how)):
             case EndRun(why):
-                ending.fail(name, self._at(name, why))
+                ending.fail(*(self._last_checkpoint.cause or (name, self._at(name, why))))
+            case KeepThenEnd(why):
+                self._keep_then_end(name, why, how)
             case StartAllAgain(why):
                 self._note_setback(name, why)
                 ending.fail(name, why)
@@ -191,12 +200,23 @@ class Losses:
         is_coming = self._attendance.is_coming(sitting.name)
         return sitting.seat.role == "worker" and self._gates.has_trained(sitting.name, is_coming)
 
+    def _keep_then_end(self, name: str, reason: str, how: How) -> None:
+        if self._last_checkpoint.is_possible:
+            self._last_checkpoint.begin(name, self._at(name, reason))
+            self._take_out(name, reason, how)
+        else:
+            self._ending.fail(name, self._at(name, reason))
+
     def _go_on_without(self, name: str, reason: str, how: How) -> None:
         if name not in self._returns:
             is_awaited = name in self._attendance.names("server")
             how_it_went = "waited for" if is_awaited else "went on without"
             self._ledger.warn(f"the run {how_it_went} {name}: {reason}")
-        if how != "departed":  # whatever is left of it is no part of the run any more
+        self._take_out(name, reason, how)
+
+    def _take_out(self, name: str, reason: str, how: How) -> None:
+        """The seat is no part of the run any more."""
+        if how != "departed":  # something of it may be left
             self._strike(Signal(seat=name, number=signal.SIGKILL))
         self._reports.forget(name)
         sitting = self._attendance.sitting(name)

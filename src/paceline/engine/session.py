@@ -186,6 +186,9 @@ class WorkerSession(Session, Stateful):
 
     def rest_if_due(self) -> None:
         """Rest where the driver says. Who comes where others rest does so before its first step."""
+        wanted = self._line.rest_wanted
+        if wanted is not None:
+            self.rest_at, self._line.rest_wanted = wanted, None
         shared = self._member.global_steps
         progress = self.num_steps if shared is None else shared
         if progress >= self.rest_at and not self.last:

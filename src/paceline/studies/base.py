@@ -48,6 +48,7 @@ class Study:
     claims: Mapping[str, Callable[[Evidence], Judged]]
     conditions: Mapping[str, Callable[[Evidence], str]] = field(default_factory=dict)
     """Where reports contradict each other: under which condition each is right."""
+    conditions_title: str = "Where the reports contradict each other"
 
 
 def judged(holds: bool, measured: str, reason: str = "") -> Judged:
@@ -76,13 +77,18 @@ def page_of(
         sections=(
             Section(title="Claims", items=tuple(claims)),
             *_reports(grid),
-            *_contradictions(study, evidence),
+            *_conditions(study, evidence),
             Section(title="Tables", items=_made(study.tables, evidence)),
-            Section(title="Figures", items=_made(study.figures, evidence)),
+            *_figures(study, evidence),
             Section(title="Runs", items=(_runs(evidence),), folded=True),
             Section(title="Specs and machine", items=background(evidence.runs), folded=True),
         ),
     )
+
+
+def _figures(study: Study, evidence: Evidence) -> list[Section]:
+    made = _made(study.figures, evidence)
+    return [Section(title="Figures", items=made)] if made else []
 
 
 def _reports(grid: Grid) -> list[Section]:
@@ -95,16 +101,15 @@ def _capital(text: str) -> str:
     return f"{text[:1].upper()}{text[1:]}"
 
 
-def _contradictions(study: Study, evidence: Evidence) -> list[Section]:
-    """Say where the reports contradict each other, and when each is right."""
+def _conditions(study: Study, evidence: Evidence) -> list[Section]:
+    """Say where the reports contradict each other, and when each is right, or what they ask."""
     said = []
     for keys, tell in study.conditions.items():
         try:
             said.append(f"{keys}: {tell(evidence)}")
         except _NOT_TOLD as error:
             said.append(f"{keys}: cannot be decided here: {error}.")
-    title = "Where the reports contradict each other"
-    return [Section(title=title, text=tuple(said))] if said else []
+    return [Section(title=study.conditions_title, text=tuple(said))] if said else []
 
 
 def claims_of(study: Study, grid: Grid, evidence: Evidence) -> list[Claim]:

@@ -43,11 +43,11 @@ _DOES_NOT_APPLY: Final = {
     ("single", TWO_KILLED): "does not apply: it has one worker",
 }
 _REMEDIES: Final = (
-    "What overcomes the nodes that are gone: servers drop a worker that is gone and take in one "
-    "that comes; workers of a ring agree on the last complete step and form it again, and a "
-    "newcomer takes parameters over from one that lives. A server that is gone is started again "
-    "from its newest snapshot while workers wait, and the updates since are lost. What needs every "
-    "process (ddp, single) is started again from its newest checkpoint, and repeats steps."
+    "Parameter servers drop a worker that is gone, and take in one that comes. Workers of a ring "
+    "agree on the last complete step and form it again; a newcomer takes parameters over from one "
+    "that lives. A server that is gone is started again from its newest snapshot while workers "
+    "wait, and the updates since are lost. What needs every process (ddp, single) is started again "
+    "from its newest checkpoint, and repeats steps."
 )
 
 
@@ -203,7 +203,7 @@ def _rates(run: StoredRun) -> tuple[float, float] | None:
 
 
 def outcome(evidence: Evidence) -> str:
-    """Answer Shi's two questions from what was measured."""
+    """Answer what becomes of the trained model, from what was measured."""
     rows = [_row(evidence, each, fault) for each in STRATEGIES for fault in FAULTS[1:]]
     told = [row for row in rows if row is not None and not _does_not_apply(row)]
     finished = [row for row in told if row["outcome"] in (FINISHED, STARTED_AGAIN)]
@@ -211,18 +211,76 @@ def outcome(evidence: Evidence) -> str:
         raise evidence.lacking(KILLED)
     undisturbed = _undisturbed(evidence)
     learned = {each for each, accuracy in undisturbed.items() if accuracy >= _LEARNED}
-    within = [
-        row
-        for row in finished
-        if row["strategy"] in learned and row["lost"] is not None and row["lost"] <= _ONE_POINT
-    ]
+    judged_rows = [e for e in finished if e["strategy"] in learned and e["lost"] is not None]
+    within = [row for row in judged_rows if row["lost"] <= _ONE_POINT]
+    below = [row for row in judged_rows if row["lost"] > _ONE_POINT]
     return (
-        f"What becomes of the model: of {len(told)} combinations of strategy and fault "
+        f"of {len(told)} combinations of strategy and fault "
         f"{len(finished)} finished, {len(within)} of them at most one point of accuracy below the "
-        f"undisturbed run ({_shown(undisturbed)}). {_unlearned(undisturbed)}"
-        "All train for the same time, so what a fault took of it is in the accuracy too. "
-        + _REMEDIES
+        f"undisturbed run ({_shown(undisturbed)}). {_further_below(below)}{_unlearned(undisturbed)}"
+        "All train for the same time, so what a fault took of it is in the accuracy too"
+        f"{_also_lacking(evidence)}."
     )
+
+
+def _also_lacking(evidence: Evidence) -> str:
+    """Say so where not only faults took time from training."""
+    is_limited = any(run.result.host_limited for run in evidence.all_runs)
+    return ", and so is what this machine lacked" if is_limited else ""
+
+
+def _further_below(rows: Sequence[Mapping[str, Any]]) -> str:
+    """Name what cost the model more, fault by fault."""
+    by_fault = {
+        fault: ", ".join(
+            f"{row['strategy']} {100 * row['lost']:.1f}" for row in rows if row["fault"] == fault
+        )
+        for fault in FAULTS
+    }
+    named = [f"{fault} ({lost})" for fault, lost in by_fault.items() if lost]
+    return f"Further below, in points: {'; '.join(named)}. " if named else ""
+
+
+def remedies(evidence: Evidence) -> str:
+    """Answer what overcomes the nodes that are gone, and how soon it did."""
+    rows = [_row(evidence, each, KILLED) for each in STRATEGIES]
+    soon = [
+        f"{row['strategy']} {row['updated']:.2f} s"
+        for row in rows
+        if row is not None and row.get("updated") is not None
+    ]
+    if not soon:
+        raise evidence.lacking(KILLED)
+    return f"{_REMEDIES} From the death of a worker to the next update: {', '.join(soon)}."
+
+
+def in_short(evidence: Evidence) -> Table:
+    """Whether training finished, and with which accuracy: a row per strategy."""
+    rows = [
+        {"strategy": each} | {fault: _cell(evidence, each, fault) for fault in FAULTS}
+        for each in STRATEGIES
+    ]
+    columns = [Column(name="strategy", label="strategy")]
+    columns += [Column(name=fault, label=fault) for fault in FAULTS]
+    runs = [run for each in STRATEGIES for run in evidence.find(NOTHING, strategy=each)]
+    if not runs:
+        raise evidence.lacking(NOTHING)
+    note = (
+        "Test accuracy, the median of the seeds, where training finished; again: all was started "
+        "again from a checkpoint. A dash: it does not apply."
+    )
+    title = "Did training finish, and with which accuracy?"
+    return charts.side_by_side("in-short", title, rows, columns, note=note, runs=runs)
+
+
+def _cell(evidence: Evidence, strategy: str, fault: str) -> str | None:
+    row = _row(evidence, strategy, fault)
+    if row is None or _does_not_apply(row):
+        return None
+    if row.get("accuracy") is None:
+        return "did not finish"
+    again = ", again" if row["outcome"] == STARTED_AGAIN else ""
+    return f"{100 * row['accuracy']:.1f} %{again}"
 
 
 def _does_not_apply(row: dict[str, Any]) -> bool:
@@ -249,8 +307,12 @@ def _unlearned(undisturbed: Mapping[str, float]) -> str:
 
 
 STUDY: Final = Study(
-    tables={"survived": survived},
+    tables={"in-short": in_short, "survived": survived},
     figures={},
     claims={"L11": l11, "R7": r7},
-    conditions={"Shi's two questions": outcome},
+    conditions={
+        "What becomes of the trained model": outcome,
+        "What overcomes nodes that are offline": remedies,
+    },
+    conditions_title="Shi's two questions",
 )
