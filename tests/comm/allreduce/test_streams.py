@@ -65,7 +65,7 @@ def all_reduced(made: list[RingAllReduce]) -> list[torch.Tensor]:
 
 
 def test_where_a_rank_cannot_be_called_all_use_their_mailboxes(
-    run: Run, monkeypatch: pytest.MonkeyPatch
+    run: Run, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ):
     """A port that a firewall closes: whoever calls there is refused."""
     with socket.create_server(("127.0.0.1", 0)) as closed:
@@ -85,6 +85,7 @@ def test_where_a_rank_cannot_be_called_all_use_their_mailboxes(
     for values in all_reduced(made):
         assert torch.equal(values, torch.full((LARGE,), 6.0))
     assert [each._streams for each in made] == [None] * 3
+    assert caplog.text.count("mailboxes carry large tensors") == 3
     assert sum(run[name].sent_bytes for name in NAMES) > 2 * 2 * 4 * LARGE
 
 

@@ -13,6 +13,7 @@ So every rank sends 2 (N - 1) / N of the bytes, however many ranks there are.
 
 from __future__ import annotations
 
+import logging
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -27,6 +28,8 @@ from paceline.comm.base import Message
 
 if TYPE_CHECKING:
     from torch import Tensor
+
+_log = logging.getLogger(__name__)
 
 # A chunk travels in segments, each added and passed on while the next is on its way: a few, so that
 # something is always on its way, and none so small that the calls it takes cost more than it does.
@@ -117,6 +120,7 @@ class RingAllReduce(AllReduce):
             return None
         streams = open_streams(self.rank, self._names, self._mail, self._epoch, self._all_agree)
         if streams is None:
+            _log.warning("not all ranks could call the next one; mailboxes carry large tensors")
             return None
         self._mail.beside.callback(streams.close)
         return StreamRing(self.rank, self._names, self._mail, self._epoch, streams)
