@@ -136,8 +136,8 @@ CONTENDERS: tuple[Contender, ...] = (
     Ours(
         "paceline-skewed",
         ROWS,
-        "logistic-criteo --strategy ps-async --workers 3 --optimizer sgd --lr 0.01 "
-        f"--batch {SPARSE_BATCH} --set {SKEWED}",
+        "logistic-criteo --strategy ps-async --workers 3 --lr 0.01 "
+        f"--batch {SPARSE_BATCH} --set optimizer=sgd {SKEWED}",
         1,
     ),
     Peer("tensorflow-async", GLOBAL_STEPS, "tensorflow_ps --steps 1"),

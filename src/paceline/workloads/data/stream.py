@@ -15,6 +15,7 @@ from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate, chain, islice, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar, final
@@ -177,9 +178,16 @@ class Stream(Data, ABC, Generic[Raw]):
         """Say of each row in which block it is, and which of its rows it is."""
         import torch
 
-        starts = torch.tensor(self._starts)
+        starts = self._first_rows
         indexes = torch.searchsorted(starts, rows, right=True) - 1
         return indexes, rows - starts[indexes]
+
+    @cached_property
+    def _first_rows(self) -> Tensor:
+        """The row that each block begins with, and the end: made once, there may be thousands."""
+        import torch
+
+        return torch.tensor(self._starts)
 
     @final
     def place_of(self, number: int) -> tuple[Block, int]:
