@@ -31,7 +31,7 @@ def test_three_hosts_come_to_what_one_machine_comes_to(strategy, workload, named
 def test_it_is_a_cluster_as_all_are(named, folder):
     suite = {"variables": ["PACELINE_TEST_TORCHRUN=3"], "cwd": ROOT}
     started = start_program(named, folder, c10d, CONFORMANCE[1:], **suite)
-    printed = {name: "".join(each.communicate(timeout=100)) for name, each in started.items()}
+    printed = {name: "".join(each.communicate(timeout=300)) for name, each in started.items()}
     assert "5 passed" in printed["a"], printed["a"]
     assert all(each.returncode == 0 for each in started.values()), printed
     assert_nothing_is_left(named)
