@@ -101,3 +101,22 @@ def test_the_main_worker_saves_a_checkpoint_that_any_program_loads(tmp_path, scr
     model = torch.nn.Linear(3, 1).double()
     model.load_state_dict(torch.load(to))
     assert model.weight.dtype == torch.float64
+
+
+WITH_MEMORY = """
+state = optimizer.state_dict()
+torch.manual_seed(5)
+momentum = {0: torch.randn(1, 3), 1: torch.randn(1)}
+state["state"] = {key: {"momentum_buffer": value} for key, value in momentum.items()}
+optimizer.load_state_dict(state)
+model, optimizer, loader = paceline.wrap("""
+
+
+def test_servers_go_on_with_the_momentum_that_was_loaded_before_wrap(tmp_path, script):
+    path = script(SAVED.replace("if paceline.is_main():", "if False:"))
+    wrapped = "\nmodel, optimizer, loader = paceline.wrap("
+    text = path.read_text()
+    assert text.count(wrapped) == 1
+    path.write_text(text.replace(wrapped, WITH_MEMORY))
+    one = run_script(tmp_path / "runs", path, "--batch=8", cluster="inline")
+    assert_same_model(one, run_script(tmp_path / "runs", path, strategy="ps-sync"))
