@@ -116,7 +116,11 @@ def _what_stale_ones_bring(plan: Plan, chosen: PlanRow) -> Iterator[str]:
         yield "Not known: what stale gradients do to accuracy. No strategy in step was asked for."
         return
     gain = stale[0].samples_per_s / chosen.samples_per_s - 1
-    quicker = f" {named_in_text(stale[0])} would make {100 * gain:.0f} % more rows/s." if gain > TIE else ""
+    quicker = (
+        f" {named_in_text(stale[0])} would make {100 * gain:.0f} % more rows/s."
+        if gain > TIE
+        else ""
+    )
     yield (
         "Not known: what stale gradients do to accuracy. Asynchronous strategies are compared by "
         f"rows/s only and never recommended.{quicker}"
