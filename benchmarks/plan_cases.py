@@ -9,8 +9,8 @@ models whose runs are short. Nothing in `paceline.arithmetic` is fitted on them.
 from __future__ import annotations
 
 import csv
+import hashlib
 import math
-import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
@@ -39,7 +39,8 @@ MODELS = {
 LABELS = ("ring", "ps-sync, 1 server", "ps-sync, a server beside each", "ps-async, 1 server")
 BATCH = 8
 NUM_FACTORS = 20
-_FOLDER = tempfile.TemporaryDirectory()
+DEVICES = Path(__file__).parents[1] / "build" / "plan-devices"
+"""Runs that are kept name their device's file."""
 
 
 @dataclass(frozen=True)
@@ -149,7 +150,7 @@ def asked_of(situation: Situation, device: str, **more: Any) -> AskedPlan:
 
 
 def device_of(situation: Situation) -> str:
-    """Write the rates of a made-up device; the folder stays as long as this process does."""
+    """Write the rates of a made-up device."""
     return _device(situation.model, tuple(situation.factors), tuple(situation.slowness))
 
 
@@ -166,7 +167,9 @@ def _device(model: str, factors: tuple[float, ...], slowness: tuple[float, ...])
         "varies": bool(factors),
         "worker_factors": list(slowness),
     }
-    path = Path(_FOLDER.name) / f"{model}-{abs(hash((factors, slowness)))}.toml"
+    varied = hashlib.sha256(repr((factors, slowness)).encode()).hexdigest()[:8]
+    path = DEVICES / f"{model}-{varied}.toml"
+    path.parent.mkdir(parents=True, exist_ok=True)
     table = {"device": model, "source": "made up", "workloads": {"synthetic": rates}}
     path.write_text(tomli_w.dumps(table), encoding="utf-8")
     return f"replay:{path}"

@@ -59,16 +59,17 @@ def measured(model: str, label: str, effort: Effort, zygote: Zygote, folder: Pat
     began_s, once = time.monotonic(), replace(effort, repeat=1)
     try:
         small = {
-            "alone": run_case(case_of(model, 1, "single"), once, zygote, str(folder))["run"],
-            "two": run_case(case_of(model, 2, label), once, zygote, str(folder))["run"],
+            "alone": run_case(case_of(model, 1, "single"), once, zygote, str(folder)),
+            "two": run_case(case_of(model, 2, label), once, zygote, str(folder)),
         }
         large = case_of(model, NODES, label)
         tries = [run_case(large, effort, zygote) for _ in range(effort.repeat)]
     except PacelineError as error:
         return {**row, "failed": str(error)}
-    names = {key: Path(run).name for key, run in small.items()}
+    names = {key: Path(run["run"]).name for key, run in small.items()}
+    limited = any(each["host_limited"] for each in (*small.values(), *tries))
     took_s = round(time.monotonic() - began_s, 1)
-    return {**row, **names, **what_came(tries), "took_s": took_s}
+    return {**row, **names, **what_came(tries), "host_limited": limited, "took_s": took_s}
 
 
 def beside_prediction(row: Row, folder: Path) -> Row:

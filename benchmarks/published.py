@@ -4,7 +4,7 @@
 
 Nothing is run. Two tables are predicted, and the error of every row is printed:
 
-- `published-scaling.csv`: TensorFlow's benchmarks of May 2017 (tensorflow.org/performance/benchmarks:
+- `published-scaling.csv`: TensorFlow's benchmarks of May 2017 (its page performance/benchmarks:
   synthetic data, EC2 p2.8xlarge with 8 K80s each, parameter servers beside the workers), and the
   efficiencies that Horovod publishes (horovod.readthedocs.io, benchmarks: 128 servers of 4 Pascal
   GPUs each, 25 Gbit/s). The page says what one machine makes, batch, servers and machines. It does
@@ -78,10 +78,12 @@ def published() -> Iterator[Compared]:
         yield Compared(row["source"], row["strategy"], case, measured, best.samples_per_s)
 
 
-def study() -> Iterator[Compared]:
+def study(workload: str | None = None, only_link: str | None = None) -> Iterator[Compared]:
     """Predict speed-ups of the study's networks: its server has a machine of its own."""
     for row in rows_of(STUDY):
         workers, link = int(row["workers"]), row["link"]
+        if workload not in {None, row["workload"]} or only_link not in {None, link}:
+            continue
         found = planned(row["workload"], link, row["strategy"])
         predicted = next((each.speed_up for each in found if is_row(each, workers)), 1.0)
         case = f"{row['workload']}, {workers} workers, {link}"

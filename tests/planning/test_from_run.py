@@ -3,12 +3,14 @@
 import math
 from dataclasses import replace
 from pathlib import Path
+from statistics import median
 
 import polars
 import pytest
 
 import paceline
 from paceline.arithmetic.costs import Costs
+from paceline.arithmetic.spread import mean
 from paceline.errors import SpecError
 from paceline.outcome.results import OPTIMIZER_STATES, PairRate
 from paceline.planning.from_run import basis_of_run, fields_of
@@ -74,6 +76,17 @@ def test_steps_vary_more_than_rows_that_average_many_of_them(run: StoredRun):
     spread = 0.1 * math.sqrt(16)
     factors = basis_of_run(many, None, HERE).step.factors
     assert factors == pytest.approx((1 - spread, 1.0, 1.0, 1.0, 1 + spread))
+
+
+def test_slow_steps_are_counted_once(run: StoredRun):
+    """A worker's time per step is a mean, which its slow steps are part of."""
+    slow = with_rows(run, count=[1] * 5, compute_s=[1e-3, 1e-3, 1e-3, 1e-3, 6e-3])
+    step = basis_of_run(slow, None, HERE).step
+    workers = [each for each in run.result.workers if each.compute_s]
+    measured_s = median((each.compute_s or 0) / each.worker_steps for each in workers)
+    assert mean(step.factors) == pytest.approx(2.0)
+    computing_s = step.compute_s - step.fixed_s
+    assert computing_s * mean(step.factors) == pytest.approx(measured_s)
 
 
 def test_a_script_keeps_what_its_own_optimizer_does(run: StoredRun):

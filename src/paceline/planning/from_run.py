@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from paceline.arithmetic.costs import NO_COSTS, Costs
 from paceline.arithmetic.rows import RowTraffic
-from paceline.arithmetic.spread import relative
+from paceline.arithmetic.spread import mean, relative
 from paceline.arithmetic.step import ComputeStep, even_step
 from paceline.compute.rates import Rates
 from paceline.errors import Problem, SpecError
@@ -61,7 +61,9 @@ def basis_of_run(
     if problems:
         raise SpecError(problems)
     steps_s = [each.compute_s / each.worker_steps for each in _trained(result) if each.compute_s]
-    step = replace(_step(run, median(steps_s)), factors=_factors(run))
+    factors = _factors(run)
+    # Factors are over the typical step, and workers' times are means: they hold the slow ones too.
+    step = replace(_step(run, median(steps_s) / mean(factors)), factors=factors)
     step = replace(step, fixed_s=_per_step(result, "load_s"), update_s=_per_step(result, "apply_s"))
     samples = None if goal is None else _samples_to(run, goal)
     return Basis(
