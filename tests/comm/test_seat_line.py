@@ -7,9 +7,10 @@ from contextlib import closing, contextmanager, suppress
 import pytest
 
 from paceline.comm.line import Line
+from paceline.comm.monitor_words import Enter
 from paceline.comm.roster import Roster, Seat
 from paceline.comm.seat_line import SeatLine
-from paceline.comm.words import Abort, Enter, Evaluate, Finish, Keep, Members, Saved, Start, Stop
+from paceline.comm.words import Abort, Evaluate, Finish, Keep, Members, Saved, Start, Stop
 from paceline.errors import Aborted
 from tests.comm.lines import line_of_a_seat, tcp_line_of_a_seat
 

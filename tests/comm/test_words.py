@@ -4,7 +4,7 @@ from typing import get_args
 
 import pytest
 
-from paceline.comm import keeper_words, words
+from paceline.comm import keeper_words, monitor_words, words
 from paceline.comm.roster import Roster, Seat, Sitting
 from paceline.comm.spelling import BadWord, decode, encode
 from paceline.comm.ticket import Orders
@@ -45,12 +45,12 @@ ORDERS = Orders(
         (words.Members(ROSTER), FROM_DRIVER),
         (words.Start(1.5), FROM_DRIVER),
         (words.Resume(paused_s=0.25, stop=True), FROM_DRIVER),
-        (words.Observe({"worker0": 12}), FROM_DRIVER),
+        (monitor_words.Observe({"worker0": 12}), FROM_DRIVER),
         (words.Here(pid=3, address="ipc://@1", key=None), FROM_WORKERS),
         (words.Joined(state={"a": 1}, data="mnist", has_buffers=True), FROM_WORKERS),
         (words.Failed("ValueError: é"), FROM_WORKERS),
         (words.Stepped(ROW), FROM_WORKERS),
-        (words.Sampled(SAMPLE), FROM_MONITORS),
+        (monitor_words.Sampled(SAMPLE), FROM_MONITORS),
         (words.Piece(what="model", start=3, data="AAAA", digest="00"), FROM_WORKERS),
         (
             keeper_words.KeepSeats(
@@ -115,7 +115,7 @@ def test_no_word_is_said_both_by_the_driver_and_by_seats():
     [
         *((words.Paused(3), role) for role in ("server", "monitor")),
         *((words.Evaluated({}), role) for role in ("server", "monitor")),
-        *((words.Noted("ending"), role) for role in ("worker", "server")),
+        *((monitor_words.Noted("ending"), role) for role in ("worker", "server")),
         *((words.Served({}), role) for role in ("worker", "monitor")),
         *((words.Restored(version=3, num_lost=2), role) for role in ("worker", "monitor")),
     ],

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from paceline.clusters.base import Departure
-from paceline.comm import words
+from paceline.comm import monitor_words, words
 from paceline.comm.keepsakes import Copy
 from paceline.comm.line import Garbled, Line, LineClosed
 from paceline.comm.roster import Roster, Seat
@@ -258,10 +258,10 @@ class FakeSeat:
                 self.is_let_go = True
             case words.Abort():
                 self.is_aborted = True
-            case words.Observe():
+            case monitor_words.Observe():
                 assert self.state == "joined"
                 self.state, self.notes = "watching", ["starting"]
-            case words.Enter(phase=phase):
+            case monitor_words.Enter(phase=phase):
                 assert phase in FOLLOWING[self.phase], f"{phase} after {self.phase}"
                 self.phase = phase
                 self.notes.append(phase)
@@ -282,7 +282,7 @@ class FakeSeat:
         if self.is_aborted:
             self.leave("exit code 3")
         elif self.notes:
-            self.line.say(words.Noted(self.notes.pop(0)))  # type: ignore[arg-type]
+            self.line.say(monitor_words.Noted(self.notes.pop(0)))  # type: ignore[arg-type]
         elif self.errand is not None:
             self._run_errand()
         elif self.unwritten is not None:

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from paceline import Record
-from paceline.comm import words
+from paceline.comm import monitor_words, words
 from tests.comm.rows import SAMPLE
 from tests.engine.fakes import SPEC, Stage, begun
 
@@ -351,7 +351,7 @@ def test_a_monitor_that_does_not_note_is_told_of_though_it_samples_on(folder: Pa
     stage.conductor.look_for_stuck(lambda _: None)
     for _ in range(7):
         stage.now.now_s += 10.0
-        monitors[1].line.say(words.Sampled(SAMPLE))
+        monitors[1].line.say(monitor_words.Sampled(SAMPLE))
         stage.deliver()
         stage.conductor.look_for_stuck(lambda _: None)
     assert named(stage) == "monitor1"

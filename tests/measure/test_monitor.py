@@ -15,10 +15,11 @@ import pytest
 
 from paceline.comm.line import Line
 from paceline.comm.meter import Carried, Meter
+from paceline.comm.monitor_words import Enter, Noted, Observe, Sampled
 from paceline.comm.roster import Seat
 from paceline.comm.seat_line import SeatLine
 from paceline.comm.vocabularies import FROM_DRIVER, FROM_MONITORS
-from paceline.comm.words import Answered, Enter, Finish, Joined, Noted, Observe, Sampled
+from paceline.comm.words import Answered, Finish, Joined
 from paceline.errors import Aborted
 from paceline.measure.monitor import watch_node
 from paceline.sinks.folder import FolderSink

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+from paceline.comm.monitor_words import Enter, Noted, Observe, Sampled
 from paceline.comm.words import (
     Abort,
     Answered,
     Copied,
-    Enter,
     Entered,
     Evaluate,
     Evaluated,
@@ -23,8 +23,6 @@ from paceline.comm.words import (
     Logged,
     Lost,
     Members,
-    Noted,
-    Observe,
     Parted,
     Paused,
     Piece,
@@ -33,7 +31,6 @@ from paceline.comm.words import (
     RestAt,
     Restored,
     Resume,
-    Sampled,
     Save,
     Saved,
     Served,

@@ -1,6 +1,7 @@
 """All that the driver and its seats say to each other: who, with which fields.
 
-A word is a frozen dataclass; `spelling.py` says how it travels.
+A word is a frozen dataclass; `spelling.py` says how it travels. What only monitors hear and say
+is in `monitor_words.py`.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import Any, Literal, final
 from paceline.comm.keepsakes import Copy, KeptFile, Stream
 from paceline.comm.roster import Roster
 from paceline.outcome.accounts import RefusedSteps, RowsHeld, ServerAccount, WorkerAccount
-from paceline.outcome.rows import NodeSample, StepsRow
+from paceline.outcome.rows import StepsRow
 from paceline.reading.schema import AnyFloat
 from paceline.training.shares import Share
 
@@ -153,25 +154,6 @@ class Abort(Word):
     reason: str
 
 
-@final
-@dataclass(frozen=True)
-class Observe(Word):
-    """To a monitor: the processes of its node's seats."""
-
-    seats: dict[str, int]
-
-
-@final
-@dataclass(frozen=True, kw_only=True)
-class Enter(Word):
-    """To a monitor: what the workers do from this moment on."""
-
-    phase: Phase
-    moment_s: float
-    start_s: float | None = None
-    """When training began, with the word that it did."""
-
-
 # --- a seat to the driver
 
 
@@ -255,22 +237,6 @@ class Stepped(Word):
     """A worker's last row of records, a few times per second; may be lost."""
 
     row: StepsRow
-
-
-@final
-@dataclass(frozen=True)
-class Sampled(Word):
-    """A monitor's last row; may be lost."""
-
-    sample: NodeSample
-
-
-@final
-@dataclass(frozen=True)
-class Noted(Word):
-    """A monitor has noted what was carried before a phase."""
-
-    phase: Phase
 
 
 @final

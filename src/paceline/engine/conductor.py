@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import final
 
 from paceline.clusters.base import Departure
-from paceline.comm import words
+from paceline.comm import monitor_words, words
 from paceline.comm.keeper_words import LinkReport
 from paceline.comm.line import Line
 from paceline.comm.roster import Seat
@@ -300,9 +300,9 @@ class Conductor:
                 self._newest.take_row(name, row)
                 shared = row.global_steps
                 self._disturbances.updated(row.worker_steps if shared is None else shared)
-            case words.Sampled(sample):
+            case monitor_words.Sampled(sample):
                 self._newest.take_sample(name, sample)
-            case words.Noted(phase):
+            case monitor_words.Noted(phase):
                 self._monitors.noted(name, phase)
             case words.Entered(num_before):
                 self._gates.entered(name)

@@ -10,7 +10,7 @@ the last arrival to the release.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from typing import Final, final
+from typing import final
 
 from paceline.comm import words
 from paceline.comm.words import Phase, Word
@@ -21,14 +21,13 @@ from paceline.engine.keeping import SERVER_AWAY, TOO_OFTEN, Keeping, manifest_of
 from paceline.engine.ledger import Ledger
 from paceline.engine.lines import Lines
 from paceline.engine.monitors import Monitors
+from paceline.engine.newcomers import Newcomers
 from paceline.engine.oddities import Odd
 from paceline.engine.settling import Settling
 from paceline.outcome.accounts import WorkerAccount
 from paceline.outcome.learnt import nothing_learnt
 from paceline.spec import RunSpec
 
-# How long a gate waits for a worker that has just come, and does not rest.
-_HOLD_S: Final = 20.0
 _Placed = Callable[[words.Start, str, Collection[str]], words.Start]
 
 
@@ -60,19 +59,13 @@ class Gates:
         self.phase: Phase = "starting"
         self._training = set(attendance.roster.workers)
         self._paused: dict[str, int] = {}
-        self._late: list[str] = []
-        self._entering: set[str] = set()
+        self._newcomers = Newcomers(now)
         self.placed: _Placed = lambda start, _name, _others: start
         """Adds with which batches a worker begins while these others train."""
-        self._newly_in: set[str] = set()
-        """Workers that came while others trained, until they have rested with them once."""
         self._settling = Settling(lines.tell)
         self._is_saved = False
         self._keeps = False
         self._is_last_rest = False
-        self._now = now
-        self._held_since_s: float | None = None
-        """Since when a gate waits for who has just come."""
 
     @property
     def is_anyone_training(self) -> bool:
@@ -85,12 +78,12 @@ class Gates:
 
     def has_trained(self, name: str, is_coming: bool = False) -> bool:
         """Whether a worker has done its part; who was started later may not have begun it."""
-        return name not in self._training | self._entering and not is_coming
+        return name not in self._training | self._newcomers.entering and not is_coming
 
     @property
     def taking_part(self) -> set[str]:
         """Workers that train or have trained, so that they have parameters."""
-        return {*self._attendance.roster.workers} - self._entering
+        return {*self._attendance.roster.workers} - self._newcomers.entering
 
     @property
     def working(self) -> set[str]:
@@ -136,7 +129,7 @@ class Gates:
 
     def paused(self, name: str, progress: int, *, shares: bool = False) -> None:
         """A worker rests at a gate; `shares`: to evaluate a part of the rows."""
-        if name in self._newly_in and name in self._training:
+        if name in self._newcomers.unrested and name in self._training:
             self._first_pause(name, progress)
             return
         self._check_trains(name, words.Paused)
@@ -146,7 +139,7 @@ class Gates:
 
     def _first_pause(self, name: str, progress: int) -> None:
         """Who came later rests for the first time: with the others, or when they have gone on."""
-        self._newly_in.discard(name)
+        self._newcomers.unrested.discard(name)
         rest_at = self._agenda.rest_at
         if self.phase == "training" and (rest_at is None or progress < rest_at):
             stop = self._ending.is_stopping
@@ -158,7 +151,7 @@ class Gates:
 
     def trained(self, name: str, totals: WorkerAccount) -> None:
         """A worker has done its part."""
-        is_apart = self.phase != "training" and name in self._newly_in
+        is_apart = self.phase != "training" and name in self._newcomers.unrested
         if not is_apart:
             self._check_trains(name, words.Trained)
         self._ledger.trained(name, totals)
@@ -204,10 +197,7 @@ class Gates:
         """The run goes on without a worker: nobody waits for it."""
         self._count_out(name)
         self._paused.pop(name, None)
-        self._entering.discard(name)
-        self._newly_in.discard(name)
-        if name in self._late:
-            self._late.remove(name)
+        self._newcomers.forget(name)
         self._keeping.forget(name)
         if self.phase == "training":
             self._go_on_if_all_rest()
@@ -221,7 +211,7 @@ class Gates:
         """A server is back at an earlier version: who rests at a gate trains on towards it."""
         if self.phase != "training" or not self._paused or self._ending.is_aborted:
             return
-        self._held_since_s = None
+        self._newcomers.release()
         self._let_go_on(0.0, stop=self._ending.is_stopping)
         self._start_late()
 
@@ -231,17 +221,15 @@ class Gates:
             self._attendance.enroll(name)
             self._lines.tell(name, self._late_start(name))
             return
-        self._late.append(name)
+        self._newcomers.come(name)
         self._start_late()
 
     def _start_late(self) -> None:
         """Let in who came later, unless those who are in step with it have come to their end."""
         if self.phase != "training" or not self._takes_in:
             return
-        late, self._late = self._late, []
-        for name in late:
+        for name in self._newcomers.let_in():
             self._attendance.enroll(name)
-            self._entering.add(name)
             self._lines.tell(name, self._late_start(name))
 
     @property
@@ -266,40 +254,32 @@ class Gates:
 
     def entered(self, name: str) -> None:
         """A worker that came later takes part from now on."""
-        if name not in self._entering:
+        if name not in self._newcomers.entering:
             raise Odd.out_of_turn(words.Entered)
-        self._entering.remove(name)
+        self._newcomers.entered(name)
         self._training.add(name)
-        self._newly_in.add(name)
         self._start_late()
 
     def attend(self) -> None:
         """Wait no longer for who does not do its part at a gate."""
-        is_late = self._held_since_s is not None and self._now() - self._held_since_s > _HOLD_S
-        if self.phase == "training" and self._paused and is_late:
+        if self.phase == "training" and self._paused and self._newcomers.is_overdue:
             self._go_on_if_all_rest()
         self._keeping.attend()
 
     def _go_on_if_all_rest(self) -> None:
         # Who came later may not rest with the others yet: they would wait for each other.
-        if self._ending.is_aborted or self._training - self._paused.keys() - self._newly_in:
+        if (
+            self._ending.is_aborted
+            or self._training - self._paused.keys() - self._newcomers.unrested
+        ):
             return
-        if self._paused and self._is_held():
+        if self._paused and self._has_servers and self._newcomers.holds(self._paused):
             return
-        self._held_since_s = None
+        self._newcomers.release()
         if self._paused:
             self._pause()
         elif not self._training and self._attendance.roster.workers:
             self._end()  # else the only one is away, and comes again
-
-    def _is_held(self) -> bool:
-        """Whether a gate waits for who has just come, for a while."""
-        coming = self._entering | (self._newly_in - self._paused.keys())
-        if not coming or not self._has_servers:
-            return False
-        if self._held_since_s is None:
-            self._held_since_s = self._now()
-        return self._now() - self._held_since_s <= _HOLD_S
 
     def _pause(self) -> None:
         """All who train rest: do what is due, then train on."""
@@ -382,7 +362,7 @@ class Gates:
             self._resume(self._ledger.resumed(), stop=self._ending.is_stopping)
 
     def _rests(self, name: str) -> bool:
-        is_gone_on = name in self._training or name in self._entering
+        is_gone_on = name in self._training or name in self._newcomers.entering
         return name in self._paused or not is_gone_on
 
     def _resume(self, paused_s: float, *, stop: bool) -> None:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import final
 
-from paceline.comm.words import Enter, Observe, Phase
+from paceline.comm.monitor_words import Enter, Observe
+from paceline.comm.words import Phase
 from paceline.engine.attendance import Attendance
 from paceline.engine.lines import Lines
 

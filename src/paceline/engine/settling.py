@@ -8,7 +8,7 @@ from typing import final
 from paceline.comm import words
 from paceline.comm.words import Word
 from paceline.engine.oddities import Odd
-from paceline.engine.shares import Shares, all_share
+from paceline.engine.shared_evaluation import SharedEvaluation, all_share
 
 
 @final
@@ -27,7 +27,7 @@ class Settling:
         self._word: Word | None = None
         self._asked: str | None = None
         self._wishes: dict[str, bool] = {}
-        self._shares: Shares | None = None
+        self._shares: SharedEvaluation | None = None
         self._are_all_looked_at = False
         self.found: dict[str, float] | None = None
         """What an evaluation came to, when it is done."""
@@ -54,7 +54,7 @@ class Settling:
         self._looked_at = next(iter(workers), None)
         self._shares, self._are_all_looked_at = None, False
         if isinstance(word, words.Evaluate) and all_share(self._wishes):
-            self._shares = Shares(name for name in workers if name in self._wishes)
+            self._shares = SharedEvaluation(name for name in workers if name in self._wishes)
             self._settle(looked_at=())
         else:
             self._settle(looked_at=self._workers[:1])

@@ -8,7 +8,8 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final, final
 
-from paceline.comm.words import Piece, Sampled, Word
+from paceline.comm.monitor_words import Sampled
+from paceline.comm.words import Piece, Word
 from paceline.seats import role_of
 from paceline.store.runs import RunDir
 from paceline.system.stacks import CodePlace, place_in

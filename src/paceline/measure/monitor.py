@@ -13,8 +13,9 @@ from dataclasses import asdict
 from typing import Final, final
 
 from paceline.comm.meter import Carried, Meter
+from paceline.comm.monitor_words import Enter, Noted, Observe, Sampled
 from paceline.comm.seat_line import SeatLine
-from paceline.comm.words import Enter, Joined, Noted, Observe, Sampled
+from paceline.comm.words import Joined
 from paceline.measure.clock import Clock
 from paceline.measure.processes import Sampler, TreeUsage, Usage
 from paceline.outcome.rows import NodeSample, SeatSample

@@ -16,7 +16,7 @@ from torch.utils.data import (
 
 from paceline.engine.scripted.drawing import SharedDraws
 from paceline.engine.scripted.loaders import Dealer, dealt
-from paceline.engine.scripted.sharing import Share
+from paceline.engine.scripted.sharing import EvaluatedPart
 from paceline.errors import SeatFailed
 from tests.engine.scripted.scripts import log_of, run_script
 from tests.engine.scripted.test_loaders import Turns
@@ -50,7 +50,7 @@ def shared(make, number, count=3):
     turns = Turns()
     stream = SharedDraws(state)
     loader = dealt(given, Dealer(number, count, stream), turns)
-    turns.is_evaluating, turns.share = True, Share(number, count, stream)
+    turns.is_evaluating, turns.share = True, EvaluatedPart(number, count, stream)
     return loader
 
 

@@ -18,7 +18,7 @@ from torch.utils.data import (
 )
 
 from paceline.engine.scripted.drawing import SharedDraws
-from paceline.engine.scripted.sharing import Share
+from paceline.engine.scripted.sharing import EvaluatedPart
 from paceline.errors import LoopError
 from paceline.scripting.current import ScriptOver
 
@@ -38,7 +38,7 @@ class Turns(Protocol):
         """Whether batches are not trained on: then each worker that asks is given all rows."""
 
     @property
-    def share(self) -> Share | None:
+    def share(self) -> EvaluatedPart | None:
         """Which of them instead, where workers share an evaluation."""
 
     def load(self, batches: Iterator[Any]) -> Any:
@@ -196,7 +196,7 @@ def _is_left_alone(given: DataLoader[Any]) -> bool:
     return isinstance(given.dataset, IterableDataset) or _is_sharded(given)
 
 
-def _evaluated(given: DataLoader[Any], share: Share | None) -> Iterator[Any]:
+def _evaluated(given: DataLoader[Any], share: EvaluatedPart | None) -> Iterator[Any]:
     """Read all rows, or a worker's share of them."""
     if share is None:
         return iter(given)
@@ -208,7 +208,7 @@ def _evaluated(given: DataLoader[Any], share: Share | None) -> Iterator[Any]:
     return share.counted(share.begun(DataLoader(**options)), rows_in)
 
 
-def _num_evaluated(given: DataLoader[Any], share: Share | None) -> int:
+def _num_evaluated(given: DataLoader[Any], share: EvaluatedPart | None) -> int:
     if share is None or _is_sharded(given):
         return len(given)
     if isinstance(given.dataset, IterableDataset):

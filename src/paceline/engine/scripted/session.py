@@ -20,7 +20,7 @@ from paceline.engine.scripted.exchanges import Exchange
 from paceline.engine.scripted.loaders import rows_in
 from paceline.engine.scripted.objects import Objects, Unchanged
 from paceline.engine.scripted.recording import ScriptRecords
-from paceline.engine.scripted.sharing import Share
+from paceline.engine.scripted.sharing import EvaluatedPart
 from paceline.errors import LoopError, ScriptFailed
 from paceline.scripting.current import ScriptOver
 from paceline.spec import RunSpec
@@ -47,7 +47,7 @@ class ScriptSession:
         self.num_steps = 0
         self.num_samples = 0
         self.is_evaluating = False
-        self.share: Share | None = None
+        self.share: EvaluatedPart | None = None
         self.last = not exchange.member.starts
         self.say = say
         self._exchange = exchange

@@ -14,7 +14,7 @@ from paceline.errors import LoopError
 
 
 @final
-class Share:
+class EvaluatedPart:
     """One worker's part of every loader, as long as an evaluation lasts; counts its rows.
 
     All parts together are all rows, each once, a short last batch among them.
@@ -88,7 +88,7 @@ class Share:
         }
 
 
-def rows_of(share: Share, found: Mapping[str, float]) -> int:
+def rows_of(share: EvaluatedPart, found: Mapping[str, float]) -> int:
     """Say how many rows were evaluated; raises `LoopError` where none were shared."""
     if found and not share.has_read:
         raise LoopError(

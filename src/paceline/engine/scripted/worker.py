@@ -27,7 +27,7 @@ from paceline.engine.scripted.recording import ScriptRecords
 from paceline.engine.scripted.running import run_script
 from paceline.engine.scripted.seating import exchange_of, place_of, take_first_values
 from paceline.engine.scripted.session import ScriptSession
-from paceline.engine.scripted.sharing import Share, rows_of
+from paceline.engine.scripted.sharing import EvaluatedPart, rows_of
 from paceline.engine.scripted.unwrapped import UnwrappedRun, refusing_groups
 from paceline.errors import LoopError, ScriptFailed
 from paceline.measure.clock import Clock
@@ -220,17 +220,17 @@ class ScriptWorker(ScriptRun):
         """Whether all workers train one model: else that of worker 0 is evaluated."""
         return self.num_workers > 1 and self._spec.strategy.scripts != "alone"
 
-    def _share_of(self, word: words.Word) -> Share | None:
+    def _share_of(self, word: words.Word) -> EvaluatedPart | None:
         """Give the share of an evaluation that the driver has this worker do."""
         if not isinstance(word, words.Settle):
             return None
         if any(True for module in self._objects.modules for _ in module.buffers()):
             self.say("in a shared evaluation each worker's models have its own buffers")
-        return Share(word.among.index(self._place.name), len(word.among), self._draws)
+        return EvaluatedPart(word.among.index(self._place.name), len(word.among), self._draws)
 
     @contextlib.contextmanager
     def _looking(
-        self, session: ScriptSession | OwnSession, share: Share | None = None
+        self, session: ScriptSession | OwnSession, share: EvaluatedPart | None = None
     ) -> Iterator[dict[str, float]]:
         """Gather what is logged while nothing is trained."""
         found: dict[str, float] = {}

@@ -18,7 +18,13 @@ from paceline.workloads.data.sparse.examples import Array, Examples
 from paceline.workloads.data.sparse.features import numbered
 from paceline.workloads.data.sparse.reading import Judge, Parse, blocks_of
 from paceline.workloads.data.sparse.rowfile import RowFile
-from paceline.workloads.data.sparse.whole import Gathered, Joined, gathered, joined, parsed_block
+from paceline.workloads.data.sparse.whole import (
+    Gathered,
+    JoinedBlocks,
+    gathered,
+    joined,
+    parsed_block,
+)
 from paceline.workloads.data.stream import Block, Stream
 from paceline.workloads.order import Order
 
@@ -127,7 +133,7 @@ class RowStream(Stream[bytes]):
             ahead=1 + window // _AT_ONCE,
             kept=None if kept is None else lambda rows: batcher.batch(kept.take(rows.numpy())),
         )
-        self._blocks: Joined | None = None
+        self._blocks: JoinedBlocks | None = None
         self._parsed = self.holding(lambda block: parsed_block(parse, self._rows_of(block)))
 
     def read(self, block: Block) -> Sequence[bytes]:
@@ -148,7 +154,7 @@ class RowStream(Stream[bytes]):
         found = gathered(self._joined(np.unique(indexes).tolist()), indexes, within)
         return self._of_gathered(found, stops, rows)
 
-    def _joined(self, numbers: Sequence[int]) -> Joined:
+    def _joined(self, numbers: Sequence[int]) -> JoinedBlocks:
         """Put blocks behind each other, unless they are: batches of one window are of the same."""
         held = self._blocks
         if held is None or not held.numbers.issuperset(numbers):

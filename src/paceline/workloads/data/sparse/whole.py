@@ -26,7 +26,7 @@ class ParsedBlock(NamedTuple):
 
 
 @final
-class Joined(NamedTuple):
+class JoinedBlocks(NamedTuple):
     """Blocks behind each other."""
 
     examples: Examples
@@ -60,7 +60,7 @@ def parsed_block(parse: Parse, rows: Sequence[bytes]) -> ParsedBlock:
     return ParsedBlock(found.examples, places, found.bad)
 
 
-def joined(blocks: Mapping[int, ParsedBlock]) -> Joined:
+def joined(blocks: Mapping[int, ParsedBlock]) -> JoinedBlocks:
     """Put blocks behind each other, so that rows of all are taken at once."""
     begins = np.zeros(max(blocks) + 1, np.int64)
     places, bad, num_rows, num_good = [], dict[int, str](), 0, 0
@@ -72,10 +72,10 @@ def joined(blocks: Mapping[int, ParsedBlock]) -> Joined:
         num_rows += len(block.places)
         num_good += len(block.examples)
     examples = concatenated([block.examples for block in blocks.values()])
-    return Joined(examples, begins, np.concatenate(places), bad, frozenset(blocks))
+    return JoinedBlocks(examples, begins, np.concatenate(places), bad, frozenset(blocks))
 
 
-def gathered(blocks: Joined, indexes: Array, within: Array) -> Gathered:
+def gathered(blocks: JoinedBlocks, indexes: Array, within: Array) -> Gathered:
     """Gather rows: of each, the number of its block and its own number in that."""
     rows = blocks.begins.take(indexes) + within
     places = blocks.places.take(rows)

@@ -5,11 +5,11 @@ import math
 import pytest
 
 from paceline.comm.words import Evaluated
-from paceline.engine.shares import Shares
+from paceline.engine.shared_evaluation import SharedEvaluation
 
 
 def found(*parts):
-    shares = Shares(f"worker{number}" for number in range(len(parts)))
+    shares = SharedEvaluation(f"worker{number}" for number in range(len(parts)))
     for number, (metrics, num_rows) in enumerate(parts):
         shares.take(f"worker{number}", Evaluated(metrics, num_rows))
     return shares.joined()
@@ -34,7 +34,7 @@ def test_a_value_that_only_some_log_is_the_mean_of_theirs():
 
 
 def test_it_is_joined_when_nobody_is_missing():
-    shares = Shares(["worker0", "worker1"])
+    shares = SharedEvaluation(["worker0", "worker1"])
     shares.take("worker0", Evaluated({"loss": 1.0}, 4))
     assert shares.joined() is None
     shares.missing.discard("worker1")  # it was lost
@@ -42,7 +42,7 @@ def test_it_is_joined_when_nobody_is_missing():
 
 
 def test_it_is_in_vain_where_all_are_lost_before_they_found_anything():
-    shares = Shares(["worker0"])
+    shares = SharedEvaluation(["worker0"])
     assert not shares.is_in_vain
     shares.missing.discard("worker0")
     assert shares.is_in_vain

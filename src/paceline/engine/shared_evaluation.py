@@ -9,7 +9,7 @@ from paceline.comm.words import Evaluated
 
 
 @final
-class Shares:
+class SharedEvaluation:
     """Who evaluates a share, and what was found so far."""
 
     def __init__(self, names: Iterable[str]) -> None:
