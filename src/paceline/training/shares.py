@@ -119,4 +119,4 @@ class Holding:
             if since <= num_taken:
                 return [*shares.after(num_taken - since).left, *later]
             later = [*added, *later]
-        raise AssertionError("nobody has taken fewer batches than none")
+        raise AssertionError("a stage begins with 0 batches taken")

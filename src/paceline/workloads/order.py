@@ -48,7 +48,7 @@ class Order:
     start: int = 0
     """How many of its batches each worker has taken already: where a resumed run goes on."""
     every: int = 1
-    """Which of the batches from there on are taken: every so many-th, counted over all epochs."""
+    """The step between the batches that are taken from there on, counted over all epochs."""
 
     @property
     def steps_per_epoch(self) -> int:
