@@ -208,6 +208,7 @@ class Worker:
                 has_buffers=self.replica.has_buffers,
                 state=dict(self.place.state_sums),
                 converted=self.replica.converted,
+                num_before=self.session.num_before,
                 listeners=[] if self.spec.cluster.shares_process else own_listeners(),
             )
             self.line.send(joined)
