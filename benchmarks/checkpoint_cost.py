@@ -1,6 +1,7 @@
 """What checkpoints cost: steps per second with one every 10 s over those of the same run without.
 
     python benchmarks/checkpoint_cost.py [--seconds 26] [--blocks 20] [--strategies single,ring]
+    python benchmarks/checkpoint_cost.py --minutes 7         # as many blocks as fit
 
 Trains a model of 233 MB with momentum. Runs with and without checkpoints alternate, each long
 enough for two of them; one that made fewer counts for nothing. Prints for every strategy the ratio
@@ -13,9 +14,11 @@ verdict is `undecided` where the interval holds 0.97, and then the answer is no 
 from __future__ import annotations
 
 import argparse
+import math
 import statistics
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 
 from before_after import Interval, cpu_seconds
@@ -52,6 +55,8 @@ class Measured:
     still: float
     """The part of the time in which all stood still."""
     num_checkpoints: int
+    still_s: float
+    num_steps: int
 
 
 def measured(spec: paceline.RunSpec, zygote: paceline.Zygote) -> Measured:
@@ -67,6 +72,8 @@ def measured(spec: paceline.RunSpec, zygote: paceline.Zygote) -> Measured:
         steps_per_cpu_s=result.worker_steps / used_s,
         still=result.checkpoint_s / result.train_s,
         num_checkpoints=result.num_checkpoints,
+        still_s=result.checkpoint_s,
+        num_steps=result.worker_steps,
     )
 
 
@@ -78,6 +85,7 @@ def main() -> int:
     parser.add_argument("--blocks", type=int, default=20)
     parser.add_argument("--size", default="233MB")
     parser.add_argument("--strategies", default="single,ring,ps-sync")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="begin no block later")
     arguments = parser.parse_args()
     with paceline.Zygote() as zygote:
         names = arguments.strategies.split(",")
@@ -92,7 +100,11 @@ def _compare(strategy: str, arguments: argparse.Namespace, zygote: paceline.Zygo
     }
     wanted = int((arguments.seconds - LATE_S) // EVERY_S)
     blocks: list[dict[bool, Measured]] = []
+    share_s = 60 * arguments.minutes / len(arguments.strategies.split(","))
+    until_s = time.monotonic() + share_s - 2 * arguments.seconds
     for number in range(arguments.blocks):
+        if number and time.monotonic() > until_s:
+            break
         order = (True, False) if number % 2 == 0 else (False, True)
         block = {keeps: measured(sides[keeps], zygote) for keeps in order}
         if block[True].num_checkpoints < wanted:
@@ -106,11 +118,27 @@ def _compare(strategy: str, arguments: argparse.Namespace, zygote: paceline.Zygo
     by_cpu = Interval.of(
         [each[True].steps_per_cpu_s / each[False].steps_per_cpu_s for each in blocks]
     )
+    _print_each(strategy, blocks)
     still = statistics.median(each[True].still for each in blocks)
     print(by_clock.line(f"{strategy}: steps/s", WANTED))
     print(by_cpu.line(f"{strategy}: steps per CPU second", WANTED))
     print(f"{strategy}: stood still {100 * still:.2f} % of the time", flush=True)
     return by_clock.verdict(WANTED) == "met"
+
+
+def _print_each(strategy: str, blocks: list[dict[bool, Measured]]) -> None:
+    """Print what one checkpoint cost: these mean something on a busy machine too."""
+    still_s = [each[True].still_s / each[True].num_checkpoints for each in blocks]
+    cpu_s = [
+        (1 / each[True].steps_per_cpu_s - 1 / each[False].steps_per_cpu_s)
+        * each[True].num_steps
+        / each[True].num_checkpoints
+        for each in blocks
+    ]
+    print(
+        f"{strategy}: per checkpoint {statistics.median(cpu_s):.2f} CPU seconds more, "
+        f"{statistics.median(still_s):.3f} s at rest (medians of {len(blocks)} blocks)"
+    )
 
 
 if __name__ == "__main__":

@@ -142,9 +142,14 @@ def test_another_number_of_workers_goes_on_and_says_that_it_is_not_the_same(
     spec = spec_of(strategy, **length)
     whole = paceline.run(spec, out=tmp_path)
     other = spec_of(strategy, num_workers=num_workers, **length)
-    result = went_on(whole, other, tmp_path, kept(whole)[0])
+    checkpoint = kept(whole)[0]
+    result = went_on(whole, other, tmp_path, checkpoint)
     assert result.status == "finished"
     assert result.num_workers == num_workers
+    if strategy == paceline.Ring():  # each step of each worker that is still there counts once
+        made = checkpoint.progress
+        made_by_all = made * min(2, num_workers) + (STEPS - made) * num_workers
+        assert result.worker_steps == made_by_all
     said = f"goes on with {num_workers} workers from a checkpoint of 2: the result is not what"
     assert any(said in each for each in result.warnings)
     if strategy != paceline.Solo():

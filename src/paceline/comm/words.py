@@ -185,6 +185,8 @@ class Joined(Word):
     """How many of its steps were made before, in a run that goes on from a checkpoint."""
     converted: str | None = None
     """What was done to parameters of an unusual type."""
+    num_before: int = 0
+    """After how many of its batches a worker begins, where those before were another group's."""
     listeners: list[str] = dataclasses.field(default_factory=list)
     """Where its process listens, for others of the run or by somebody's library."""
 

@@ -370,6 +370,7 @@ class Conductor:
     def _on_joined(self, name: str, word: words.Joined) -> None:
         self._ledger.joined(word)
         self._outcome.note_listeners(name, word.listeners)
+        self._newest.begins(name, word.num_before)
         self._attendance.joined(name, word.state, word.rows)
         self._newest.joined(name, word.num_steps)
         if self._attendance.is_coming(name):

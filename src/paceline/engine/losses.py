@@ -148,8 +148,11 @@ class Losses:
         match self._policy.decide(self._loss(name, reason, how)):
             case EndRun(why):
                 ending.fail(*(self._last_checkpoint.cause or (name, self._at(name, why))))
+            case KeepThenEnd(why) if self._last_checkpoint.is_possible:
+                self._last_checkpoint.begin(name, self._at(name, why))
+                self._take_out(name, reason, how)
             case KeepThenEnd(why):
-                self._keep_then_end(name, why, how)
+                ending.fail(name, self._at(name, why))
             case StartAllAgain(why):
                 self._note_setback(name, why)
                 ending.fail(name, why)
@@ -199,13 +202,6 @@ class Losses:
     def _has_trained(self, sitting: Sitting) -> bool:
         is_coming = self._attendance.is_coming(sitting.name)
         return sitting.seat.role == "worker" and self._gates.has_trained(sitting.name, is_coming)
-
-    def _keep_then_end(self, name: str, reason: str, how: How) -> None:
-        if self._last_checkpoint.is_possible:
-            self._last_checkpoint.begin(name, self._at(name, reason))
-            self._take_out(name, reason, how)
-        else:
-            self._ending.fail(name, self._at(name, reason))
 
     def _go_on_without(self, name: str, reason: str, how: How) -> None:
         if name not in self._returns:

@@ -145,6 +145,11 @@ class Newest:
         self._done[name] = self._before.get(name, 0) + row.samples // self._batch
         self._with_rates[name] = with_rates(self._with_rates.get(name), asdict(row), EXCHANGED)
 
+    def begins(self, name: str, num_before: int) -> None:
+        """A worker begins after so many of its batches, which another group of workers took."""
+        if num_before:
+            self._before[name] = self._done[name] = num_before
+
     def entered(self, name: str, num_before: int) -> None:
         """A worker begins with its batch of this number."""
         self._num_missed += max(0, num_before - self._done.get(name, 0))

@@ -30,7 +30,7 @@ _COMPUTE: Final = "compute"
 _EXCHANGE: Final = "exchange"
 _PAUSE: Final = "pause"
 
-_KEPT: Final = ("num_steps", "last", "_num_extra", "_num_before")
+_KEPT: Final = ("num_steps", "last", "_num_extra", "num_before")
 
 
 @final
@@ -58,8 +58,8 @@ class WorkerSession(Session, Stateful):
         self._most_steps = self._limits.worker_steps
         # Batches beyond one per step, and the losses of those that the step has now.
         self._num_extra = 0
-        # Batches that each of the others had taken when this worker came.
-        self._num_before = 0
+        self.num_before = 0
+        """Batches that each of the others had taken when this worker came."""
         self._parts: list[float] = []
         self._interval_ns = int(spec.record.interval_s * spec.dilation * 1e9)
         self._next_row_ns = 0
@@ -95,7 +95,7 @@ class WorkerSession(Session, Stateful):
     @property
     def num_taken(self) -> int:
         """Up to which of its batches this worker is: also those that it was not there for."""
-        return self._num_before + self.num_batches
+        return self.num_before + self.num_batches
 
     @property
     def num_samples(self) -> int:
@@ -224,7 +224,7 @@ class WorkerSession(Session, Stateful):
         `shares` are what it takes batches of, where these are not its own alone.
         """
         self.last = is_over
-        self._num_before = num_done
+        self.num_before = num_done
         self._most_steps -= num_done
         if shares and self._limits.counts_batches:
             self._most_steps = self._num_batches_of(shares)
@@ -246,7 +246,7 @@ class WorkerSession(Session, Stateful):
     def load(self, state: State) -> None:
         with StateReader(state) as fields:
             fields.attributes(self, *_KEPT)
-        self._most_steps -= self._num_extra * self._limits.counts_batches + self._num_before
+        self._most_steps -= self._num_extra * self._limits.counts_batches + self.num_before
 
     def _wants_last(self) -> bool:
         """Whether this worker wishes the step it begins to be its last."""

@@ -206,6 +206,7 @@ class Worker:
                 num_steps=self.session.num_steps,
                 state=dict(self.place.state_sums),
                 converted=self.replica.converted,
+                num_before=self.session.num_before,
                 listeners=[] if self.spec.cluster.shares_process else own_listeners(),
             )
             self.line.send(joined)

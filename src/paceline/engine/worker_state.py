@@ -91,7 +91,8 @@ def _adopt(worker: Worker, state: State) -> None:
         worker.clock.load(fields.table("clock"))
     with within("order"):
         worker.feed.order = worker.feed.order.near(fields.table("order"))
-    worker.session.num_steps = worker.recorder.num_steps = worker.feed.order.start
+    # What the others made is in the rows that the run begins with: it counts its own from 0.
+    worker.session.enter(worker.feed.order.start, is_over=worker.session.last)
 
 
 def _own_values(worker: Worker) -> State:

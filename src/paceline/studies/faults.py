@@ -256,8 +256,8 @@ def remedies(evidence: Evidence) -> str:
 
 def in_short(evidence: Evidence) -> Table:
     """Whether training finished, and with which accuracy: a row per strategy."""
-    rows = [
-        {"strategy": each} | {fault: _cell(evidence, each, fault) for fault in FAULTS}
+    rows: list[dict[str, Any]] = [
+        {"strategy": each, **{fault: _cell(evidence, each, fault) for fault in FAULTS}}
         for each in STRATEGIES
     ]
     columns = [Column(name="strategy", label="strategy")]
