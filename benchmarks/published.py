@@ -62,6 +62,7 @@ def published() -> Iterator[Compared]:
     """Predict rows per second of other systems."""
     for row in rows_of(PUBLISHED):
         machines = int(row["machines"])
+        servers: dict[str, Any] = {"servers": [int(row["servers"])]} if row["servers"] else {}
         found = paceline.plan(
             batch=int(row["batch"]),
             rows_per_s=float(row["rows_per_s"]),
@@ -70,7 +71,7 @@ def published() -> Iterator[Compared]:
             link=row["link"],
             strategies=[row["strategy"]],
             machines=[machines],
-            **({"servers": [int(row["servers"])]} if row["servers"] else {}),
+            **servers,
         )
         (best,) = (each for each in found.plan.rows if each.placement == "beside")
         case = f"{row['model']}, batch {row['batch']}, {machines} machines"

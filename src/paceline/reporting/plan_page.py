@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import polars
 
+from paceline.arithmetic.step import ComputeStep
 from paceline.exhibits import drawing
 from paceline.exhibits.values import Column, Exhibit, Figure, Page, Section, Table, table_of
 from paceline.planning.advice import recommended
@@ -178,7 +179,7 @@ def _map(plan: Plan) -> Figure:
         name="map",
         title=f"Where each strategy wins on {machines} machines",
         caption="Rightwards faster links; upwards more bytes to exchange for each second of "
-        "computing.",
+        "computing. Of several within 3 % of each other the first that was asked for is named.",
         table=table,
         draw=_drawn_map,
     )
@@ -260,13 +261,18 @@ def _all(plan: Plan) -> Table:
     return table_of("candidates", "All candidates", [asdict(row) for row in plan.rows], columns)
 
 
+def _variation(step: ComputeStep) -> str:
+    if not step.factors:
+        return "steps are taken to be alike"
+    return f"{len(step.factors)} measured steps say how it varies"
+
+
 def _background(plan: Plan, checked: Checked) -> list[str]:
     step, costs = plan.basis.step, plan.basis.costs
     said = [
         (
             f"A step computes {1e3 * step.compute_s:,.4g} ms and exchanges "
-            f"{step.num_bytes / 1e6:,.4g} MB; {len(step.factors)} measured steps say how "
-            "it varies."
+            f"{step.num_bytes / 1e6:,.4g} MB; {_variation(step)}."
         ),
         (
             f"A message costs {1e6 * costs.message_s:.3g} µs at each end, adding "
