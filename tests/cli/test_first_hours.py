@@ -227,7 +227,7 @@ class TestReadmeTour:
 
     def test_a_killed_worker_is_named_and_comes_back(self, toured):
         told = of(toured, "run lenet-mnist --strategy ring --workers 3 --seconds")
-        assert "restart:worker1@step=100+3s struck, known after" in told.words
+        assert "restart:worker1@step=30+3s struck, known after" in told.words
         assert "worker1 took part again" in told.words
 
     def test_compare_ends_in_a_table_a_conclusion_and_a_page(self, toured):
