@@ -72,7 +72,8 @@ def test_a_stored_run_says_how_long_its_steps_take(tmp_path: Path):
     assert done.returncode == 0, done.stderr
     result, table = last_json(ran), last_json(done)
     measured = result["workers"][0]["compute_s"] / result["workers"][0]["worker_steps"]
-    assert 0.9 * measured < table["compute_s"] < 3 * measured
+    # The plan takes the median step: on a busy machine the mean lies far above it.
+    assert 0 < table["compute_s"] < 1.5 * measured
     assert all(row["cost"] > 0 for row in table["rows"])
     never = paceline(
         *("plan", "--from", "last", "--link", "1gbit", "--target", "accuracy>=0.9999"),

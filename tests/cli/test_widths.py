@@ -83,8 +83,16 @@ def _make_runs(cwd):
     (broken.folder.path / "result.json").write_text("{}")
 
 
+@pytest.fixture(scope="module")
+def no_data(tmp_path_factory):
+    """A cache folder with nothing in it: what a data set says of itself is then what ships."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+        yield
+
+
 @pytest.fixture(scope="module", params=WIDTHS)
-def screens(request, cwd) -> dict[str, Transcript]:
+def screens(request, cwd, no_data) -> dict[str, Transcript]:
     """What each command left on the screen."""
     told = typed_in_turn(list(COMMANDS.values()), cwd, request.param)
     screens = dict(zip(COMMANDS, told, strict=True))

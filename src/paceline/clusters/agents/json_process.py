@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import select
 import subprocess
@@ -42,7 +43,7 @@ class JsonProcess:
         stdout = self._process.stdout
         assert stdout is not None
         while b"\n" not in self._rest:
-            if not select.select([stdout], [], [], timeout_s)[0]:
+            if not _is_readable(stdout.fileno(), timeout_s):
                 return None
             data = os.read(stdout.fileno(), _MOST_AT_ONCE)
             if not data:
@@ -61,3 +62,9 @@ class JsonProcess:
         assert self._process.stdout is not None
         end_of(self._process, patience_s)
         self._process.stdout.close()
+
+
+def _is_readable(descriptor: int, timeout_s: float) -> bool:
+    poller = select.poll()  # select() itself cannot look at descriptors beyond 1023
+    poller.register(descriptor, select.POLLIN)
+    return bool(poller.poll(math.ceil(timeout_s * 1000)))

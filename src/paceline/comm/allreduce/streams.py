@@ -166,6 +166,15 @@ def _family(host: str) -> socket.AddressFamily:
     return socket.AF_INET6 if ":" in host else socket.AF_INET
 
 
+def _readable(sockets: Sequence[socket.socket]) -> list[socket.socket]:
+    """Wait a little until any of them can be read; gives those that can."""
+    poller = select.poll()  # select() itself cannot look at descriptors beyond 1023
+    for each in sockets:
+        poller.register(each, select.POLLIN)
+    found = {descriptor for descriptor, _ in poller.poll(_LOOK_MS)}
+    return [each for each in sockets if each.fileno() in found]
+
+
 @final
 class _Door:
     """Listens at a free port of a host until the one who was given its token has come."""
@@ -190,8 +199,7 @@ class _Door:
         """Wait for who shows the token; None where nobody does in time."""
         deadline_s = monotonic() + _LET_IN_S
         while self._listener is not None and monotonic() < deadline_s:
-            everyone = [self._listener, *self._waiting]
-            ready, _, _ = select.select(everyone, [], [], _LOOK_MS / 1000)
+            ready = _readable([self._listener, *self._waiting])
             if not ready:
                 mail.look(epoch)
             for each in ready:
