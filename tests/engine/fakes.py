@@ -287,7 +287,7 @@ class FakeSeat:
             self._run_errand()
         elif self.unwritten is not None:
             self._write()
-        elif self.is_let_go:
+        elif self.is_let_go and self.state not in ("new", "here"):
             if self.seat.role == "server":
                 self.line.say(words.Served(ServerAccount(updates=1)))
             self.leave("")

@@ -81,6 +81,15 @@ def test_going_on_needs_a_worker_that_is_left():
     assert GoOnPolicy().decide(loss(num_workers_left=0)) == EndRun(KILLED)
 
 
+def test_the_last_worker_may_be_away_where_it_comes_back_and_servers_have_the_parameters():
+    last = loss(num_workers_left=0, is_expected=True, has_servers=True)
+    assert GoOnPolicy().decide(last) == GoOn()
+    assert GoOnPolicy().decide(replace(last, is_expected=False)) == EndRun(KILLED)
+    assert GoOnPolicy().decide(replace(last, has_servers=False)) == EndRun(KILLED)
+    assert GoOnPolicy().decide(replace(last, how="failed")) == EndRun(KILLED)
+    assert isinstance(GoOnPolicy(2).decide(last), EndRun)
+
+
 @pytest.mark.parametrize("policy", [GoOnPolicy(3), ReplacePolicy(3, 3)], ids=["go on", "replace"])
 def test_too_few_workers_are_kept_before_the_run_ends(policy: DeparturePolicy):
     left = f"{KILLED}; 2 of at least 3 workers are left (min_workers)"

@@ -29,6 +29,16 @@ def test_the_seat_that_explains_the_most_reports_is_given_up(pairs, given_up: st
     assert found[0] == given_up
 
 
+def test_who_was_struck_explains_what_is_said_of_it():
+    clock = FakeClock()
+    reports = Reports(clock)
+    reports.add("worker1", "server0", "lost the connection to it")
+    reports.add("worker2", "worker1", "lost the connection to it")
+    clock.now_s += 1.1
+    assert reports.settled() == ("worker1", "lost the connection to it")
+    assert reports.settled(["server0"]) == ("server0", "lost the connection to it")
+
+
 def test_a_seat_that_is_known_to_be_gone_explains_its_reports():
     clock = FakeClock()
     reports = Reports(clock)

@@ -19,6 +19,13 @@ class TestParts:
         assert parts.apply_s == 1.0
         assert parts.transfer_s == 0.0
 
+    def test_a_worker_that_was_killed_applied_as_long_a_step_as_others(self):
+        killed = worker(0, exchange_s=4.0, worker_steps=50, sent_bytes=9)
+        told = worker(1, exchange_s=5.0, wait_s=1.0, apply_s=0.5, sent_bytes=9)
+        parts = all_parts(result(killed, told))["worker0"]
+        assert (parts.apply_s, parts.transfer_s) == (pytest.approx(0.25), pytest.approx(3.75))
+        assert all_parts(result(killed))["worker0"].apply_s == 0.0
+
     def test_a_worker_waits_for_the_slowest_of_several_servers(self):
         servers = (server(0, apply_s=0.2), server(1, apply_s=1.0))
         one = worker(0, exchange_s=5.0, queue_s=2.0)

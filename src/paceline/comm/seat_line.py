@@ -13,8 +13,8 @@ from typing import Any, NamedTuple, TypeVar, final
 
 from paceline.comm.line import Line, LineClosed
 from paceline.comm.roster import Roster
-from paceline.comm.words import Abort, Finish, Members, RestAt, Stop, Word
-from paceline.errors import Aborted
+from paceline.comm.words import Abort, Finish, Lost, Members, RestAt, Stop, Word
+from paceline.errors import Aborted, PeerLost
 from paceline.system.waiting import Deadline
 
 T = TypeVar("T")
@@ -63,6 +63,14 @@ class SeatLine:
             self._line.send(word)
         except LineClosed:
             raise Aborted("the driver is gone") from None
+
+    def say_lost(self, lost: PeerLost) -> None:
+        """Say which seat is out of reach: who sat there as far as was heard, not who comes next."""
+        roster, incarnation = self._roster, None
+        if roster is not None:
+            sitting = roster.by_name.get(lost.seat)
+            incarnation = roster.gone.get(lost.seat) if sitting is None else sitting.incarnation
+        self.send(Lost(lost.seat, lost.reason, incarnation))
 
     def offer(self, word: Word) -> bool:
         """Say something unless there is no room, without ever waiting; returns whether it was."""

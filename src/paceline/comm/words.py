@@ -368,6 +368,8 @@ class Lost(Word):
 
     seat: str
     reason: str
+    incarnation: int | None = None
+    """Of the lost one; None: it is not known which."""
 
 
 @final

@@ -183,8 +183,9 @@ class Conductor:
 
     @property
     def is_over(self) -> bool:
-        """Whether every seat has left, or those that are left had time enough to."""
-        return not self._attendance.staying or self._ending.is_due
+        """Whether every seat has left, and none is to come back; or they had time enough to."""
+        is_anyone_left = self._attendance.staying or self._losses.is_anyone_awaited
+        return not is_anyone_left or self._ending.is_due
 
     @property
     def stragglers(self) -> list[str]:
@@ -346,10 +347,10 @@ class Conductor:
                 self._outcome.servers[name] = account
             case words.Failed(error):
                 self._losses.lose(name, error, "failed")
-            case words.Lost(seat, reason):  # that one is the cause
+            case words.Lost(seat, reason, incarnation):  # that one is the cause
                 if not self._attendance.knows(seat):
                     raise Odd(f"it said that it lost {seat!r}, which is no seat of this run")
-                self._losses.reported(name, seat, reason)
+                self._losses.reported(name, seat, reason, incarnation)
 
     def _count_rows_lost(self) -> None:
         if any(_is_worker_away(each) for each in self._outcome.disturbances):

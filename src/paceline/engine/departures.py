@@ -30,6 +30,8 @@ class Loss:
     """Whether it is a server that others can wait for, until it is started again."""
     is_expected: bool = False
     """Whether it is to be started again anyway, as a fault of the spec says."""
+    has_servers: bool = False
+    """Whether servers keep the parameters, however few workers are there."""
     has_begun: bool = True
     """Whether training had begun."""
 
@@ -100,7 +102,9 @@ class GoOnPolicy(DeparturePolicy):
     def decide(self, loss: Loss) -> Decision:
         if _is_spare(loss) or (_is_awaited(loss) and loss.is_expected):
             return GoOn()
-        return _ends(loss, self.min_workers) or GoOn()
+        # Others may have been lost since a fault struck what was not the last one then.
+        may_be_last = loss.is_expected and loss.has_servers and self.min_workers == 1
+        return _ends(loss, 0 if may_be_last else self.min_workers) or GoOn()
 
 
 @final

@@ -81,6 +81,11 @@ class Gates:
         return name not in self._training | self._newcomers.entering and not is_coming
 
     @property
+    def _have_all_trained(self) -> bool:
+        """Whether all have done their part; not where those that did not are away, or come."""
+        return not self._training and bool(self.taking_part)
+
+    @property
     def taking_part(self) -> set[str]:
         """Workers that train or have trained, so that they have parameters."""
         return {*self._attendance.roster.workers} - self._newcomers.entering
@@ -177,7 +182,10 @@ class Gates:
         """The parameters are kept."""
         self._settling.saved(name)
         self._is_saved = True
-        self._go_on_if_all_rest()
+        if self._training:  # one that was on its way in when all others had trained
+            self._resume(self._ledger.resumed(), stop=True)
+        else:
+            self._go_on_if_all_rest()
 
     def evaluated(self, name: str, word: words.Evaluated) -> None:
         """The model, or a share of it, is evaluated: the gate opens when all is."""
@@ -278,8 +286,8 @@ class Gates:
         self._newcomers.release()
         if self._paused:
             self._pause()
-        elif not self._training and self._attendance.roster.workers:
-            self._end()  # else the only one is away, and comes again
+        elif self._have_all_trained:
+            self._end()
 
     def _pause(self) -> None:
         """All who train rest: do what is due, then train on."""
@@ -368,7 +376,7 @@ class Gates:
     def _resume(self, paused_s: float, *, stop: bool) -> None:
         if self._ending.is_aborted:
             return
-        if not self._training and self._attendance.roster.workers:
+        if self._have_all_trained:
             self._end()
             return
         if self.phase not in {"training", "keeping"}:

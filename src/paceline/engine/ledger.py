@@ -126,7 +126,8 @@ class Ledger:
 
     def saving(self) -> None:
         """The clock stands while parameters are kept."""
-        self._clock.pause(self._now())
+        self._rests_since_s = self._now()
+        self._clock.pause(self._rests_since_s)
 
     def evaluating(self) -> None:
         """The clock stands, and what passes from here on is counted as evaluation."""

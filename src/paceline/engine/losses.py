@@ -91,8 +91,19 @@ class Losses:
         self._restored: list[tuple[str, Restored]] = []
         self._now = now
 
-    def reported(self, reporter: str, seat: str, reason: str) -> None:
-        """A seat says that it cannot reach another, and waits to hear who goes on."""
+    @property
+    def is_anyone_awaited(self) -> bool:
+        """Whether a seat is to be started that is away now, be it the last one."""
+        is_training = self._gates.phase not in ("starting", "ending")
+        return bool(self._returns) and is_training and not self._ending.is_aborted
+
+    def reported(self, reporter: str, seat: str, reason: str, incarnation: int | None) -> None:
+        """A seat says that it cannot reach another, and waits to hear who goes on.
+
+        It may say so late: of one that was given up, and is there again.
+        """
+        if incarnation is not None and self._attendance.is_past(seat, incarnation):
+            return
         if not self._survives:
             self.lose(seat, reason, "lost")
         elif not self._attendance.is_given_up(seat):
@@ -100,7 +111,7 @@ class Losses:
 
     def attend(self) -> None:
         """Do what is due: give up who cannot be reached, start who is to come back."""
-        found = self._reports.settled()
+        found = self._reports.settled(self._returns)
         if found is not None:
             self._reports.forget(found[0])
             self.lose(*found, "lost")
@@ -184,6 +195,7 @@ class Losses:
             survives=self._survives,
             can_return=self._servers_return and self._seats[name].role == "server",
             is_expected=name in self._returns,
+            has_servers=any(each.role == "server" for each in self._seats.values()),
             has_begun=sitting is not None and self._gates.phase != "starting",
         )
 

@@ -8,7 +8,7 @@ reports or who is reported, is given up.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final, final
 
 from paceline.seats import parsed
@@ -39,12 +39,15 @@ class Reports:
         if not self._pairs:
             self._first_s = None
 
-    def settled(self) -> tuple[str, str] | None:
-        """Name the seat to give up, with the reason, once all have had time to report."""
+    def settled(self, struck: Collection[str] = ()) -> tuple[str, str] | None:
+        """Name the seat to give up, with the reason, once all have had time to report.
+
+        Who was struck by a fault, and is not known to be gone yet, explains what is said of it.
+        """
         if self._first_s is None or self._now() - self._first_s < _SETTLE_S:
             return None
         counts = Counter(name for pair in self._pairs for name in pair)
-        name = max(counts, key=lambda each: (counts[each], *_rank(each)))
+        name = max(counts, key=lambda each: (each in struck, counts[each], *_rank(each)))
         reasons = [reason for seat, reason in self._pairs.values() if seat == name]
         return name, reasons[0] if reasons else "it could not reach the others"
 

@@ -14,7 +14,7 @@ from paceline.clusters.base import Berth
 from paceline.comm.roster import Roster
 from paceline.comm.seat_line import SeatLine
 from paceline.comm.ticket import Ticket
-from paceline.comm.words import Lost, Parted, Restored
+from paceline.comm.words import Parted, Restored
 from paceline.compute.replay import ReplayedUpdate
 from paceline.engine.fingerprint import state_sums
 from paceline.engine.server_returns import server_back_s, servers_return
@@ -89,7 +89,7 @@ def take_place(
         keep_snapshot=keep_snapshot,
         say_parted=partial(_say_parted, berth.line),
         say_restored=lambda version, lost: berth.line.send(Restored(version, lost)),
-        say_lost=lambda lost: berth.line.send(Lost(lost.seat, lost.reason)),
+        say_lost=berth.line.say_lost,
         newest_roster=lambda: berth.line.newest_roster,
         next_roster=next_rosters(berth.line, spec),
     )
@@ -121,7 +121,7 @@ def next_rosters(line: SeatLine, spec: RunSpec) -> Callable[[int, PeerLost | Non
 def _next_roster(line: SeatLine, timeout_s: float, epoch: int, lost: PeerLost | None) -> Roster:
     """Wait until the driver says who is there now."""
     if lost is not None:
-        line.send(Lost(lost.seat, lost.reason))
+        line.say_lost(lost)
     roster = line.await_roster(epoch, timeout_s)
     if roster is None:
         raise lost or Aborted(f"no roster came after that of epoch {epoch}, in {timeout_s:g} s")

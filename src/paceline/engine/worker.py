@@ -105,7 +105,7 @@ def _say_failed(berth: Berth, reason: str) -> None:
 
 def _say_lost(line: SeatLine, error: PeerLost) -> None:
     with contextlib.suppress(Aborted):
-        line.send(words.Lost(error.seat, error.reason))
+        line.say_lost(error)
 
 
 def _work(berth: Berth, spec: RunSpec) -> None:

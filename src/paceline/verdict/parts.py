@@ -24,7 +24,8 @@ class Parts:
     wait_s: float = 0.0
     """For slower workers."""
     transfer_s: float = 0.0
-    """Sending and receiving; with a server by messages, queueing there too."""
+    """Sending and receiving; with a server by messages, queueing there too; of a worker that did
+    not come to its end, waiting too."""
     queue_s: float = 0.0
     """Waiting for a server that is busy with others, where that can be told."""
     apply_s: float = 0.0
@@ -89,10 +90,20 @@ def run_parts(result: Result) -> Parts:
 def _apply_s(worker: WorkerTotals, result: Result) -> float:
     if worker.apply_s is not None:
         return worker.apply_s
-    if not result.servers:  # alone: an exchange is nothing but the update
-        return worker.exchange_s or 0.0
+    if not result.servers:
+        return _apply_as_others_s(worker, result)
     # Servers apply their parts at the same time; the slowest decides.
     return max(_apply_a_push_s(each) for each in result.servers) * worker.worker_steps
+
+
+def _apply_as_others_s(worker: WorkerTotals, result: Result) -> float:
+    """Of a worker that did not come to its end: as long a step as those took that did."""
+    said = [each for each in result.workers if each.apply_s is not None]
+    if not (said or worker.sent_bytes):  # alone: an exchange is nothing but the update
+        return worker.exchange_s or 0.0
+    num_steps = sum(each.worker_steps for each in said)
+    applied_s = sum(each.apply_s or 0.0 for each in said)
+    return applied_s / num_steps * worker.worker_steps if num_steps else 0.0
 
 
 def _apply_a_push_s(server: ServerTotals) -> float:

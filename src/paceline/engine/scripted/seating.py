@@ -9,7 +9,6 @@ import torch
 
 from paceline.arithmetic.exchange import chunk_bytes_of
 from paceline.clusters.base import Berth
-from paceline.comm import words
 from paceline.engine.scripted.exchanges import Alone, Averaged, Exchange, ThroughServers
 from paceline.engine.scripted.objects import Objects
 from paceline.engine.scripted.sync import take_first, values_of
@@ -67,7 +66,7 @@ def place_of(berth: Berth, spec: RunSpec, objects: Objects, exchange: Exchange) 
         open_channel=berth.open_channel,
         address=berth.ticket.address,
         survives=spec.goes_on,
-        say_lost=lambda lost: berth.line.send(words.Lost(lost.seat, lost.reason)),
+        say_lost=berth.line.say_lost,
         newest_roster=lambda: berth.line.newest_roster,
         next_roster=next_rosters(berth.line, spec),
     )
