@@ -8,7 +8,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from paceline.errors import StateError, StoreError
-from paceline.store.states import read_state, write_state
+from paceline.store.states import read_state, version_of, write_state
 from paceline.testing.states import assert_equal
 
 STATE = {
@@ -110,6 +110,17 @@ def test_a_damaged_file_is_refused(path):
         path.write_bytes(damaged)
         with pytest.raises(StoreError, match="not a state"):
             read_state(path)
+
+
+def test_the_version_of_a_state_is_read_alone(path):
+    write_state(path, {"version": 7, "values": torch.zeros(3), "part": {"version": 8}})
+    assert version_of(path) == 7
+    write_state(path, {"values": torch.zeros(3)})
+    with pytest.raises(StoreError, match="does not say of which version"):
+        version_of(path)
+    path.write_bytes(b"\xff" * 100)
+    with pytest.raises(StoreError, match="not a state"):
+        version_of(path)
 
 
 def test_a_file_that_is_too_large_a_link_or_a_pipe_is_refused(path):

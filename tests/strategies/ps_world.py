@@ -71,16 +71,27 @@ class World:
         self.servers = [f"server{index}" for index in range(schedule.strategy.num_servers)]
         present = [name for name in names if name not in schedule.late]
         self.roster = Roster.of([_seat(name) for name in (*present, *self.servers)])
-        self.snapshots: dict[str, State] = {}
+        self.snapshots: dict[str, list[State]] = {name: [] for name in self.servers}
+        """All that each server has kept, in order."""
         self.lost: list[tuple[str, int, int]] = []
         self.sent_again: list[tuple[str, Seated, int]] = []
         """Which server was told by which worker that this push of it comes once more."""
+        self.agreed: list[int] = []
+        """To which versions all servers went back; -1: to the initial values."""
         self.is_over = False
         self.gone: list[tuple[str, int]] = []
         """Whose end the driver is about to notice."""
         self.unnoticed: list[tuple[str, int]] = []
         self.to_come = [f"{name}.1" for name in names if name in schedule.late]
         self.seats = [Seated(self, name, 0, self.roster) for name in (*present, *self.servers)]
+
+    @property
+    def has_one_version(self) -> bool:
+        """Whether all servers apply the same pushes: none leaves a worker out, and none dies."""
+        strategy, schedule = self.strategy, self.schedule
+        is_left_out = any(key.startswith("worker") for key in (*schedule.kills, *schedule.late))
+        together = strategy.servers_go_back_together and not getattr(strategy, "backup", 0)
+        return together and not is_left_out
 
     def play(self) -> None:
         """Go on to the end; raises where it does not come."""
@@ -132,20 +143,56 @@ class World:
         self.give_up(*self.gone.pop(0))
 
     def give_up(self, name: str, incarnation: int) -> None:
+        self._take_out(name, incarnation)
+        if name in self.servers and self.strategy.servers_go_back_together:
+            self.to_come = [each for each in self.to_come if not each.startswith("server")]
+            for each in self.servers:
+                self._end_with_it(self.newest(each))
+        self._announce()
+
+    def _end_with_it(self, server: "Seated") -> None:
+        """End a server, whether it trains or dies just now, and have it started again."""
+        server.lives = False
+        server.words.clear()
+        server.player.end(Ended)
+        gone = (server.name, server.incarnation)
+        self.gone = [each for each in self.gone if each != gone]
+        self.unnoticed = [each for each in self.unnoticed if each != gone]
+        if server.name in self.roster.by_name:
+            self.roster = self.roster.without(server.name)
+        self.to_come.append(f"{server.name}.{server.incarnation + 1}")
+
+    def _take_out(self, name: str, incarnation: int) -> None:
         self.roster = self.roster.without(name)
         is_worker_again = name in self.schedule.returns and incarnation + 1 < MOST_LIVES
         if name in self.servers or is_worker_again:
             self.to_come.append(f"{name}.{incarnation + 1}")
-        self._announce()
 
     def _let_in(self) -> None:
         key = self._may_come[0]
+        keys = [key]
+        if key.startswith("server") and self.strategy.servers_go_back_together:
+            keys = [each for each in self.to_come if each.startswith("server")]
+            self._agree()
+        sittings = [self._sit(each) for each in keys]
+        self._announce()
+        for each in sittings:
+            self.seats.append(Seated(self, each.name, each.incarnation, self.roster))
+
+    def _agree(self) -> None:
+        """Leave each server the newest version that all have."""
+        versions = [[_version(each) for each in kept] for kept in self.snapshots.values()]
+        common = max(set.intersection(*map(set, versions)), default=-1)
+        self.agreed.append(common)
+        for name, kept in self.snapshots.items():
+            self.snapshots[name] = [each for each in kept if _version(each) <= common]
+
+    def _sit(self, key: str) -> Sitting:
         self.to_come.remove(key)
         name, _, incarnation = key.partition(".")
         sitting = Sitting(seat=_seat(name), incarnation=int(incarnation))
         self.roster = self.roster.with_sitting(sitting)
-        self._announce()
-        self.seats.append(Seated(self, name, int(incarnation), self.roster))
+        return sitting
 
     def may_die(self, seat: "Seated") -> bool:
         """Never the last worker that has parameters."""
@@ -176,6 +223,10 @@ class World:
             keep = self.newest(name).server.application.keep
             parts += [view.clone() for view in keep._views]
         return -torch.stack(parts)
+
+
+def _version(snapshot: Any) -> int:
+    return snapshot["version"]
 
 
 def _seat(name: str) -> Seat:
@@ -248,7 +299,7 @@ class Seated:
 
     def _keep(self, state: State) -> bool:
         if self.world.random.random() < self.world.schedule.keeps:
-            self.world.snapshots[self.name] = copied(state)
+            self.world.snapshots[self.name].append(copied(state))
         return True
 
     def _serve(self) -> None:
@@ -256,8 +307,8 @@ class Seated:
         self.server = strategy.server(self.place)
         self.server._place.channel  # noqa: B018 - open before anyone writes
         if self.incarnation:
-            kept = self.world.snapshots.get(self.name)
-            self.server.come_back(None if kept is None else copied(kept))
+            kept = self.world.snapshots[self.name]
+            self.server.come_back(copied(kept[-1]) if kept else None)
         self.server.run()
 
     def _work(self) -> None:
@@ -269,6 +320,7 @@ class Seated:
         while not is_over:
             member.begin(last=False)
             self._check_bound()
+            self._check_version()
             gradients.zero_()
             gradients.view(-1, self.world.num_places)[:, self.place_of(self.num_steps)] = 1.0
             last = self.num_steps + 1 >= self.world.schedule.steps
@@ -288,6 +340,12 @@ class Seated:
         schedule = self.world.schedule
         life = self.incarnation * schedule.workers + self.place.rank
         return life * schedule.steps + step
+
+    def _check_version(self) -> None:
+        """Servers that go back together, and average over all, give parameters of one version."""
+        if self.world.has_one_version:
+            chunks = self.place.replica.parameters.view(-1, self.world.num_places)
+            assert bool((chunks == chunks[0]).all()), f"{self.key} has parameters of two versions"
 
     def _check_bound(self) -> None:
         """No worker may be further ahead of the slowest than its strategy says.

@@ -13,6 +13,8 @@ from tests.strategies.test_ps_server_deaths import (
     BOUNDED,
     BY_CHUNK,
     SYNC,
+    TOGETHER,
+    TOGETHER_BACKUP,
     TWO,
     always_due,
     play,
@@ -20,7 +22,7 @@ from tests.strategies.test_ps_server_deaths import (
 
 __all__ = ["always_due"]
 
-EACH = [*ALL, BACKUP]
+EACH = [*ALL, BACKUP, TOGETHER_BACKUP]
 WORKERS = [f"worker{index}" for index in range(3)]
 LIVES = [
     f"{name}.{life}" for name in (*WORKERS, "server0", "server1") for life in range(MOST_LIVES)
@@ -72,7 +74,9 @@ def test_a_snapshot_of_the_one_before_is_not_taken_for_the_one_that_returned(
 
 SCHEDULES = draws.fixed_dictionaries(
     {
-        "strategy": draws.sampled_from([ASYNC, BY_CHUNK, TWO, BOUNDED, SYNC, BACKUP]),
+        "strategy": draws.sampled_from(
+            [ASYNC, BY_CHUNK, TWO, BOUNDED, SYNC, BACKUP, TOGETHER, TOGETHER_BACKUP]
+        ),
         "workers": draws.integers(2, 3),
         "kills": draws.dictionaries(
             draws.sampled_from(LIVES),

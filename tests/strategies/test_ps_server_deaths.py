@@ -21,7 +21,9 @@ TWO = PsAsync(snapshot_s=1.0, servers=2)
 BOUNDED = PsSsp(snapshot_s=1.0, staleness=1)
 SYNC = PsSync(snapshot_s=1.0)
 BACKUP = PsSync(snapshot_s=1.0, backup=1)
-ALL = (ASYNC, BY_CHUNK, TWO, BOUNDED, SYNC)
+TOGETHER = PsSync(snapshot_s=1.0, servers=2)
+TOGETHER_BACKUP = PsSync(snapshot_s=1.0, servers=2, backup=1)
+ALL = (ASYNC, BY_CHUNK, TWO, BOUNDED, SYNC, TOGETHER)
 
 
 class Clock:
@@ -49,6 +51,9 @@ def play(strategy: ParameterServer, **given) -> World:
     once = 1.0 if strategy.name != "ps-sync" else None
     values = {round(float(each), 4) for each in applied.reshape(-1)}
     assert values <= ({0.0, 1.0} if once else {0.0, *(round(1 / n, 4) for n in (1, 2, 3))}), values
+    if world.has_one_version:
+        assert (applied == applied[0]).all(), applied
+        assert values <= {0.0, round(1 / len(world.roster.workers), 4)}
     if strategy.name != "ps-sync":
         assert_none_is_lost_silently(world, applied)
         assert_what_is_sent_again_is_applied(world, applied)
@@ -104,7 +109,7 @@ def test_who_opens_its_channel_when_the_server_is_back_already_greets_it_first()
     play(BACKUP, kills={"server0.0": 3}, order=0, workers=2, keeps=0.0, looked_at={1})
 
 
-@pytest.mark.parametrize("strategy", [*ALL, BACKUP], ids=str)
+@pytest.mark.parametrize("strategy", [*ALL, BACKUP, TOGETHER_BACKUP], ids=str)
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(
     kills=draws.fixed_dictionaries(

@@ -91,6 +91,24 @@ def test_one_of_two_servers_goes_back_by_itself(tmp_path: Path):
     assert behind == lost_in(result)
 
 
+def test_several_servers_of_synchronous_workers_go_back_to_one_version(tmp_path: Path):
+    strategy = SYNC | {"servers": 2}
+    result = carried_out(tmp_path, strategy, fault="restart:server1@step=600+0.2s")
+    assert_learnt(result)
+    with_it, killed = sorted(result.disturbances, key=lambda each: each.who)
+    assert (with_it.who, with_it.reason) == ("server0", "it goes back with server1")
+    assert killed.who == "server1"
+    versions = {
+        text.split("version ")[1].split(":")[0] for text in result.warnings if "from" in text
+    }
+    assert len(versions) == 1
+    assert versions != {"0"}
+    assert result.servers[0].updates == result.servers[1].updates
+    num_pushes = sum(each.worker_steps for each in result.workers)
+    for lost in (with_it, killed):
+        assert 3 * (result.servers[0].updates + (lost.updates_lost or 0)) <= num_pushes
+
+
 def test_a_server_that_never_kept_a_snapshot_begins_with_the_initial_values(tmp_path: Path):
     strategy = SYNC | {"snapshot_s": 60}
     result = carried_out(tmp_path, strategy, fault="restart:server0@step=300+0.1s")

@@ -8,7 +8,7 @@ In the driver, no torch:
 - when all rest: `agenda`, `gates`, `newcomers`, `settling`, `shared_evaluation`, `monitors`,
   `keeping`, `handouts`
 - who is lost: `departures`, `losses`, `last_checkpoint`, `inheritance`, `server_returns`,
-  `injector`, `disturbances`
+  `common_versions`, `injector`, `disturbances`
 - the end, and what is told: `ending`, `stopping`, `ledger`, `notes`, `progress`, `shown`
 - what is done on nodes without a run: `on_nodes`
 

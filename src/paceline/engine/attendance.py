@@ -13,7 +13,7 @@ from paceline.engine.fingerprint import Sums, data_difference, difference
 from paceline.engine.lines import Lines
 from paceline.engine.oddities import Odd
 from paceline.outcome.accounts import RowsHeld
-from paceline.seats import Role
+from paceline.seats import Role, role_of
 
 
 @final
@@ -155,10 +155,21 @@ class Attendance:
         self._incarnations[name] = self.next_incarnation(name)
         self._coming[name] = Sitting(seat=seat, incarnation=self._incarnations[name])
 
-    def enroll(self, name: str) -> None:
-        """A seat that came later is one of the others from now on."""
-        self.roster = self.roster.with_sitting(self._coming.pop(name))
-        self._announce()
+    def enroll(self, *names: str) -> None:
+        """Seats that came later are some of the others from now on: all see them at once."""
+        for name in names:
+            self.roster = self.roster.with_sitting(self._coming.pop(name))
+        if names:
+            self._announce()
+
+    def ready_servers(self, name: str, *, together: bool) -> list[str]:
+        """Name the servers to enroll now that one has joined: it, or none until all have."""
+        if not together:
+            return [name]
+        away = [each for each in self._incarnations if role_of(each) == "server"]
+        away = [each for each in away if each not in self.roster.by_name]
+        have_joined = all(each in self._coming and each in self._states for each in away)
+        return away if have_joined else []
 
     def is_past(self, name: str, incarnation: int) -> bool:
         """Whether that incarnation of a seat has been replaced by another."""

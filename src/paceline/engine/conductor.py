@@ -21,6 +21,7 @@ from paceline.comm.words import Word
 from paceline.engine.again import NextAttempt
 from paceline.engine.agenda import agenda_of
 from paceline.engine.attendance import Attendance
+from paceline.engine.common_versions import CommonVersions
 from paceline.engine.departures import DeparturePolicy, policy_of
 from paceline.engine.disturbances import Disturbances
 from paceline.engine.ending import Ending
@@ -156,6 +157,7 @@ class Conductor:
             seats=self._seats,
             survives=spec.strategy.survives_workers and spec.goes_on,
             servers_return=servers_return(spec),
+            common_versions=CommonVersions.of(spec, run_dir),
             restart=restart,
             strike=strike,
             attendance=self._attendance,
@@ -321,8 +323,8 @@ class Conductor:
                 self._keeping.copied(name)
             case words.Kept(what="state"):
                 self._keeping.kept(name, word)
-            case words.Kept(what="snapshot", problem=problem) if problem:
-                self._ledger.warn(f"{name} could not keep a snapshot: {problem}")
+            case words.Kept(what="snapshot"):
+                self._losses.kept_snapshot(name, word.problem)
             case words.Fetch():
                 self._lines.tell(name, self._handouts.portion(word))
             case words.Piece():

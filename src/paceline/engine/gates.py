@@ -226,8 +226,11 @@ class Gates:
     def admit(self, name: str) -> None:
         """Who was started later has joined: a worker trains as soon as the others do."""
         if self._attendance.is_server(name):  # whatever the others do: they may wait for it
-            self._attendance.enroll(name)
-            self._lines.tell(name, self._late_start(name))
+            together = self._spec.strategy.servers_go_back_together
+            ready = self._attendance.ready_servers(name, together=together)
+            self._attendance.enroll(*ready)
+            for each in ready:
+                self._lines.tell(each, self._late_start(each))
             return
         self._newcomers.come(name)
         self._start_late()

@@ -11,7 +11,7 @@ from paceline.comm.words import Fetch, Portion
 from paceline.engine.oddities import Odd
 from paceline.reading.untrusted import opened
 from paceline.seats import parsed
-from paceline.store.checkpoints import folder_of, seat_state
+from paceline.store.checkpoints import folder_of, seat_state, snapshot_of
 from paceline.store.runs import RunDir
 
 # Two thirds of the longest word, as a portion travels.
@@ -41,7 +41,7 @@ class Handouts:
     def _path(self, what: Copy, seat: str) -> Path:
         parsed(seat)  # raises `ValueError` where that is no seat, but a path perhaps
         if what == "snapshot":
-            return seat_state(self._run_dir.snapshots, seat)
+            return snapshot_of(self._run_dir, seat)
         if self._progress is None:
             raise ValueError("this run goes on from nothing")
         return seat_state(folder_of(self._run_dir, self._progress), seat)

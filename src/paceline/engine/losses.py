@@ -13,6 +13,7 @@ from paceline.comm.line import Line
 from paceline.comm.roster import Seat, Sitting
 from paceline.comm.words import Restored, Word
 from paceline.engine.attendance import Attendance
+from paceline.engine.common_versions import CommonVersions
 from paceline.engine.departures import (
     DeparturePolicy,
     EndRun,
@@ -31,6 +32,7 @@ from paceline.engine.ledger import Ledger
 from paceline.engine.monitors import Monitors
 from paceline.engine.oddities import Odd
 from paceline.engine.reports import Reports
+from paceline.errors import StoreError
 from paceline.outcome.disturbed import Setback
 from paceline.sinks.deliveries import Deliveries
 
@@ -49,6 +51,7 @@ class Losses:
         seats: Mapping[str, Seat],
         survives: bool,
         servers_return: bool = False,
+        common_versions: CommonVersions | None = None,
         restart: Restart,
         strike: Callable[[Word], None],
         attendance: Attendance,
@@ -86,6 +89,7 @@ class Losses:
         self._reports = Reports(now)
         self._returns: dict[str, float] = {}
         self._servers_return = servers_return
+        self._common_versions = common_versions
         self._away_since: dict[str, float] = {}
         """Servers that workers wait for."""
         self._restored: list[tuple[str, Restored]] = []
@@ -170,9 +174,30 @@ class Losses:
             case GoOn():
                 self._leave_rows(name)
                 self._go_on_without(name, reason, how)
+                self._take_servers_along(name)
             case StartAgain():
                 self._go_on_without(name, reason, how)
                 self._returns.setdefault(name, self._now())
+                self._take_servers_along(name)
+
+    def _take_servers_along(self, name: str) -> None:
+        """Have all servers started again with one, where they go back together."""
+        if self._common_versions is None or self._seats[name].role != "server":
+            return
+        for other, seat in self._seats.items():
+            if seat.role == "server" and not self._attendance.is_away(other):
+                self._take_out(other, f"it goes back with {name}", "lost")
+                self._returns.setdefault(other, self._returns[name])
+
+    def kept_snapshot(self, name: str, problem: str) -> None:
+        """A server has kept a snapshot, or could not."""
+        if self._common_versions is not None and not problem:
+            try:
+                self._common_versions.kept(name)
+            except (StoreError, OSError) as error:
+                problem = str(error)
+        if problem:
+            self._ledger.warn(f"{name} could not keep a snapshot: {problem}")
 
     def _leave_rows(self, name: str) -> None:
         """Have others take over what a worker leaves that does not come back."""
@@ -274,6 +299,8 @@ class Losses:
                 return
 
     def _bring_back(self, name: str) -> None:
+        if self._common_versions is not None and self._seats[name].role == "server":
+            self._common_versions.agree()  # all are away, or have not begun
         line = self._restart(name, self._attendance.next_incarnation(name))
         if line is None:
             self._ending.fail(name, "it is gone, and its cluster cannot start it again")

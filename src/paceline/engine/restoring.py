@@ -12,7 +12,7 @@ from paceline.clusters.base import Berth
 from paceline.comm import words
 from paceline.comm.keepsakes import Copy
 from paceline.errors import StoreError
-from paceline.store.checkpoints import folder_of, seat_state
+from paceline.store.checkpoints import folder_of, seat_state, snapshot_of
 from paceline.store.runs import RunDir
 from paceline.store.states import read_state
 from paceline.training.state import Value
@@ -41,7 +41,7 @@ class States:
     def snapshot_of(self, seat: str) -> dict[str, Value] | None:
         """Read the newest state that a server kept by itself; None if it kept none."""
         if self._folder is not None:
-            path = seat_state(RunDir(Path(self._folder)).snapshots, seat)
+            path = snapshot_of(RunDir(Path(self._folder)), seat)
             return read_state(path) if path.exists() else None
         return self._fetched("snapshot", seat) or None
 

@@ -88,6 +88,12 @@ def seat_state(folder: Path, seat: str) -> Path:
     return folder / f"{seat}.safetensors"
 
 
+def snapshot_of(run: RunDir, server: str) -> Path:
+    """Name the snapshot that a server goes back to: its newest, or the one that all agreed on."""
+    agreed = run.agreed_snapshots
+    return seat_state(agreed if agreed.exists() else run.snapshots, server)
+
+
 def folder_of(run: RunDir, progress: int) -> Path:
     """Name the checkpoint that a run has of a progress."""
     return run.checkpoints / f"step-{progress:09d}"

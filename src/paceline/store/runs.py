@@ -11,7 +11,7 @@ runs/20261115-204512-logistic-mnist-single-3fa9c1/
   nodes.parquet       CPU, memory, disk, network of every node (from records/)
   evaluations.parquet accuracy on the test rows
   losses.parquet      every mini-batch's loss, where asked for; model.safetensors the parameters
-  checkpoints/        what it can be resumed from; snapshots/: the newest state of each server
+  checkpoints/        what it can be resumed from; snapshots/: the newest states of each server
   tensorboard/        the same as TensorBoard events
   profile/            a few steps operator by operator, where asked for
   result.json         the seal: written last, and nothing is written after it
@@ -77,6 +77,7 @@ class RunDir:
         self.arriving = self.checkpoints / ".arriving"
         self.leaving = self.checkpoints / ".leaving"
         self.snapshots = path / "snapshots"
+        self.agreed_snapshots = self.snapshots / "agreed"
         self.tensorboard = path / "tensorboard"
         self.profile = path / "profile"
         self.result = path / "result.json"

@@ -152,6 +152,21 @@ def read_state(path: Path, most_bytes: int = MOST_STATE_BYTES) -> dict[str, Valu
         raise StoreError(f"{path}: not a state: {error}") from error
 
 
+def version_of(path: Path) -> int:
+    """Read only the version of a state that says of which it is. Raises `StoreError`."""
+    try:
+        with opened(path) as file:
+            num_bytes = int.from_bytes(file.read(_ALIGNED_BYTES), "little")
+            # One that is longer is cut off here, and no JSON then.
+            header: Any = parsed_json(file.read(min(num_bytes, MOST_JSON_BYTES)).decode())
+        version = _values(header["__metadata__"]).get("version")
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise StoreError(f"{path}: not a state: {one_line(str(error))}") from error
+    if not isinstance(version, int):
+        raise StoreError(f"{path}: it does not say of which version it is")
+    return version
+
+
 def _read(file: BinaryIO, most_bytes: int) -> dict[str, Value]:
     """Read all fields, each under its whole name."""
     from safetensors import safe_open

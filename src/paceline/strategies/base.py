@@ -255,6 +255,11 @@ class Strategy(Description, ABC):
         return f"{self.name} has no server that could come back"
 
     @property
+    def servers_go_back_together(self) -> bool:
+        """Whether all servers are started again with one that is, each from the same version."""
+        return False
+
+    @property
     def scripts_survive(self) -> bool:
         """Whether they can where the loops are a script's, which cannot be met again."""
         return False

@@ -61,12 +61,25 @@ class Average(Application):
 
     Without a worker that is gone an update needs one gradient less, and with one that has come one
     more, from the next update on.
+
+    Of several servers all go back to one version. Of a push that was under way then, one may know
+    what became of it, and another may not: none of them applies it. A worker's next push counts if
+    it has seen the parameters that they went back to: it was answered, or has asked for them.
     """
 
     def __init__(
-        self, keep: ServerParameters, needed: int, workers: Sequence[int], most_steps: int | None
+        self,
+        keep: ServerParameters,
+        needed: int,
+        workers: Sequence[int],
+        most_steps: int | None,
+        *,
+        is_one_of_several: bool = False,
     ) -> None:
         self.keep = keep
+        self._is_one_of_several = is_one_of_several
+        # Workers whose next push may be of parameters from before the servers went back.
+        self._stale: set[int] = set()
         self._needed = needed
         self._num_spare = len(workers) - needed
         self._workers = set(workers)
@@ -118,7 +131,8 @@ class Average(Application):
         is_full = len(self._members) == self._needed or worker in self._joining
         is_older = arrival.version < self.keep.version
         is_newer = self._went_back and arrival.version > self.keep.version
-        is_late = is_full or self._is_over or is_older or is_newer
+        is_late = is_full or self._is_over or is_older or is_newer or worker in self._stale
+        self._stale.discard(worker)
         push = self._pushes[worker] = _Push(arrival.push, is_late)
         if is_late:
             self.keep.tally.dropped += 1
@@ -276,6 +290,7 @@ class Average(Application):
             self.keep.answer_all(worker, self._flags)
 
     def pull(self, arrival: Arrival) -> None:
+        self._stale.discard(arrival.worker)
         if arrival.flags & LEAVE:
             self._there.discard(arrival.worker)
             self._end_if_too_few()
@@ -290,6 +305,7 @@ class Average(Application):
 
     def leave(self, worker: int) -> None:
         self._joining.discard(worker)
+        self._stale.discard(worker)
         self._workers.discard(worker)
         self._there.discard(worker)
         push = self._pushes.pop(worker, None)
@@ -362,6 +378,8 @@ class Average(Application):
         self._there = set(workers)
 
     def greet(self, greeting: Greeting) -> None:
+        if self._is_one_of_several:
+            self._stale.add(greeting.worker)
         if greeting.leaves:
             self._there.discard(greeting.worker)
             self._end_if_too_few()

@@ -47,7 +47,7 @@ class ParameterServer(Strategy, ABC):
     def keeps_servers_away(self) -> str | None:
         if not self.snapshot_s:
             return "without strategy.snapshot_s a server cannot be started again"
-        if self._goes_back_alone or self.num_servers == 1:
+        if self._goes_back_alone or self.num_servers == 1 or self.servers_go_back_together:
             return None
         return "several servers that wait for one another cannot go back: use strategy.servers=1"
 
@@ -222,6 +222,10 @@ class PsSync(ParameterServer):
 
     def pattern(self, num_workers: int) -> Servers:
         return replace(super().pattern(num_workers), averaged=True, backup=self.backup)
+
+    @property
+    def servers_go_back_together(self) -> bool:
+        return self.num_servers > 1
 
     def group_problems(self, num_workers: int) -> Iterator[Problem]:
         if self.backup >= num_workers:

@@ -56,7 +56,8 @@ class PsMember(Member):
         # Where an update may be complete without us, it may also have to be without others; so
         # where our push may come from before a server went back.
         may_be_left = place.servers_return or (rules.averaged or 0) < place.num_workers
-        self._takes_leave = rules.averaged is not None and may_be_left
+        self._is_averaged = rules.averaged is not None
+        self._takes_leave = self._is_averaged and may_be_left
         self._waits_for_all = rules.averaged is not None and not self._takes_leave
         self.is_looked_at = place.rank == 0
         self._checks = place.learns
@@ -91,7 +92,10 @@ class PsMember(Member):
         self._began_ns = self._hidden_ns = 0
 
     def enter(self) -> bool:
-        return bool(self._pull() & LAST)
+        is_over = bool(self._pull() & LAST)
+        if is_over and self._is_averaged:  # another server may not be at its end, and wait for it
+            self._link.exchange(PULL | LEAVE)
+        return is_over
 
     def begin(self, *, last: bool) -> None:
         del last
@@ -262,6 +266,8 @@ class PsMember(Member):
     def _pull(self) -> int:
         """Take the newest parameters; returns what the servers say beside."""
         answer = self._link.exchange(PULL)
+        while self._link.is_behind:  # one that had answered was started again meanwhile
+            answer = self._link.exchange(PULL)
         self.global_steps = answer.version
         self._must_wait = bool(answer.flags & WAIT)
         return answer.flags

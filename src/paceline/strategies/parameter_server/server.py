@@ -29,7 +29,7 @@ from paceline.strategies.parameter_server.message_server_link import MessageServ
 from paceline.strategies.parameter_server.reunion import Reunion
 from paceline.strategies.parameter_server.rules import Rules
 from paceline.strategies.parameter_server.server_parameters import ServerParameters
-from paceline.strategies.parameter_server.snapshots import Snapshots
+from paceline.strategies.parameter_server.snapshots import EqualSnapshots, Snapshots
 from paceline.training.row_update import RowUpdate, values_per_row
 from paceline.training.state import (
     Adopting,
@@ -78,10 +78,14 @@ class Server(Adopting, Returning):
             rules.admission.leave(each)
         # Only the first server counts towards the end: each sees pushes in an order of its own.
         most_steps = place.most_steps if place.rank == 0 else None
+        # Of several servers that average, all go back to one version.
+        self._has_equals = rules.averaged is not None and place.num_servers > 1
         self.application: Application = (
             Each(keep, rules.admission, starters, most_steps, whole=rules.whole)
             if rules.averaged is None
-            else Average(keep, rules.averaged, workers, most_steps)
+            else Average(
+                keep, rules.averaged, workers, most_steps, is_one_of_several=self._has_equals
+            )
         )
         self._membership = Membership(place, self.application, self._link)
         self._snapshot_s = snapshot_s
@@ -90,13 +94,18 @@ class Server(Adopting, Returning):
     def snapshot(self) -> State:
         """Give what it needs to go on from here in another process, while workers push."""
         incarnations = by_number(self._membership.incarnations)
-        return {"application": self.application.snapshot(), "incarnations": incarnations}
+        return {
+            "version": self.application.keep.version,
+            "application": self.application.snapshot(),
+            "incarnations": incarnations,
+        }
 
     def come_back(self, snapshot: State | None) -> None:
         application, now = None, self._membership.incarnations
         before: Mapping[int, int] = now
         if snapshot is not None:
             with StateReader(snapshot) as fields:
+                fields.whole("version")
                 application = fields.table("application")
                 before = fields.counts_by_number("incarnations")
         anew = [worker for worker in now.keys() & before.keys() if now[worker] != before[worker]]
@@ -159,10 +168,13 @@ class Server(Adopting, Returning):
                 members.is_busy = False
                 members.report(lost)
 
-    def _snapshots(self) -> Snapshots:
+    def _snapshots(self) -> Snapshots | EqualSnapshots:
         is_kept = self._place.servers_return and self._snapshot_s
         every_s = self._snapshot_s if is_kept else math.inf
-        return Snapshots(every_s, self.snapshot, self._place.keep_snapshot)
+        snapshots = Snapshots(every_s, self.snapshot, self._place.keep_snapshot)
+        if not self._has_equals:
+            return snapshots
+        return EqualSnapshots(snapshots, lambda: self.application.keep.version)
 
     def _take(self, arrival: Arrival) -> None:
         if arrival.flags & GREETING:
