@@ -37,9 +37,9 @@ from paceline.store.runs import RunDir
 from paceline.store.stored import StoredRun
 
 MOST_SPREAD = 0.05
-LEAST_STEPS, MOST_STEPS = 6, 40
-# All factors of steps that vary come once in so many.
-LEAST_VARIED_STEPS = 20
+LEAST_STEPS, MOST_STEPS = 12, 40
+# All factors of steps that vary come once in 20; some steps at both ends are left out.
+LEAST_VARIED_STEPS = 25
 # About what a run takes to start and to end, beside its steps.
 START_S = 2.5
 Row = dict[str, Any]

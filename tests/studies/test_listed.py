@@ -23,9 +23,14 @@ SMALL = {
     "worker_steps": 12,
 }
 SMALLER = {
-    "mnist-logistic": {"workload.subset": "tenth"},
+    # Trained for long enough that a node's CPU can be told.
+    "mnist-logistic": {"workload.subset": "tenth", "worker_steps": 300},
     "lenet-scaling": {"workload.subset": "tenth", "worker_steps": 3},
-    "alexnet-scaling": {"workload.name": "synthetic", "workload.bytes": "40KB"},
+    "alexnet-scaling": {
+        "workload.name": "synthetic",
+        "workload.bytes": "40KB",
+        "worker_steps": 300,
+    },
     "criteo-sparse": {
         "workload.rows": 3000,
         "workload.num_features": 4000,

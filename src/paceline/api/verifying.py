@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _MOST_VERIFIED: Final = 3
 _SECONDS: Final = 8.0
-_LEAST_STEPS: Final = 6
+_LEAST_STEPS: Final = 12
 _MOST_STEPS: Final = 60
 
 

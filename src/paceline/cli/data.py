@@ -57,7 +57,8 @@ def ls(data_dir: DataDir = None) -> None:
     for dataset in catalogue.DATA_SETS:
         table.add_row(*_row(dataset, folder))
     console.print(table)
-    told = f"\nRows are training + test. The cache folder is {folder}"
+    # A line of its own: a path is longer than anything else here, and cannot be cut.
+    told = f"\nRows are training + test. The cache folder is\n{folder}"
     console.print(told, markup=False, soft_wrap=True)
     console.print("To get one: paceline data get NAME. A tenth of mnist ships with Paceline.")
 

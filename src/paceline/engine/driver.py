@@ -322,13 +322,15 @@ def _lead(conductor: Conductor, crew: Crew, watch: Watch) -> None:
         _warm_up()
         while not conductor.is_over:
             conductor.attend(_TICK_S)
+            while (
+                requests.heard()
+            ):  # first: who leaves while a run is stopped is not its end's cause
+                conductor.interrupt()
             for departure in crew.departures():
                 conductor.left(departure)
             conductor.note_nodes(crew.links, crew.warnings)
             if crew.is_seated:
                 conductor.look_for_stuck(crew.dump_stack)
-            while requests.heard():
-                conductor.interrupt()
             watch(conductor.view())
 
 

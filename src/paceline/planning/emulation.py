@@ -40,6 +40,8 @@ _ONE_CONNECTION_BITS_PER_S: Final = 0.7e9
 # What of this host's processors is asked for, and what a step costs each seat of it in any case.
 _PROCESSORS: Final = 0.3
 _SEAT_S: Final = 1e-3
+# Of each run, so many are left out at its beginning.
+_UNEVEN_STEPS: Final = 3
 MOST_EMULATED: Final = 16
 """More nodes than this are more than a usual machine emulates."""
 _NOT_EMULATED: Final = {
@@ -254,13 +256,15 @@ def with_share(network: Network, share: float) -> Network:
 
 
 def measured_steps_per_s(run: StoredRun) -> float:
-    """Read what a run made from its rows: each worker's first to its last but one.
+    """Read what a run made from its rows: each worker's, from when it runs evenly to the last but one.
 
-    The first step opens connections, the last compares parameters.
+    The first steps open connections, and TCP finds out how much their links hold: on slow links that
+    takes several. The last compares parameters.
     """
     total = 0.0
     for worker in run.result.workers:
         own = run.steps.filter(seat=worker.name).sort("time_s")[:-1]
+        own = own[min(_UNEVEN_STEPS, max(0, len(own) - 2)) :]
         if len(own) < 2:  # so quick that steps shared a row
             total += worker.worker_steps / worker.train_s
             continue
