@@ -84,6 +84,13 @@ class TestKinds:
         assert named(verdict) == ("exchange", None)
         assert "through this machine's memory" in verdict.sentence
 
+    def test_an_exchange_between_nodes_that_nobody_measured_is_not_through_memory(self):
+        workers = [worker(rank, compute_s=1.0, exchange_s=9.0) for rank in (0, 1)]
+        verdict = judge(result(*workers, nodes=(node(0, "worker0"), node(1, "worker1"))))
+        assert named(verdict) == ("exchange", None)
+        assert "between nodes" in verdict.sentence
+        assert "how full their links were is not known" in verdict.sentence
+
     @pytest.mark.parametrize(("own_percent", "kind"), [(90.0, "host-limited"), (190.0, "compute")])
     def test_a_machine_that_other_programs_fill(self, own_percent, kind):
         nodes = (node(0, "worker0", cpu_percent_mean=own_percent),)

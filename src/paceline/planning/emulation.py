@@ -256,10 +256,10 @@ def with_share(network: Network, share: float) -> Network:
 
 
 def measured_steps_per_s(run: StoredRun) -> float:
-    """Read what a run made from its rows: each worker's, from when it runs evenly to the last but one.
+    """Read from a run's rows how many steps a second were made once it ran evenly.
 
-    The first steps open connections, and TCP finds out how much their links hold: on slow links that
-    takes several. The last compares parameters.
+    The first steps open connections, and TCP finds out how much their links hold: on slow links
+    that takes several. The last compares parameters.
     """
     total = 0.0
     for worker in run.result.workers:

@@ -203,9 +203,12 @@ def _link(view: Measured, share: float, evidence: dict[str, float]) -> Verdict:
 
 def _neither(view: Measured, share: float, evidence: dict[str, float]) -> Verdict:
     if view.fullest_link is None:
+        apart = len(view.result.nodes) > 1
+        how = "between nodes" if apart else "through this machine's memory"
+        links = " (how full their links were is not known)" if apart else ""
         sentence = (
-            f"exchange-bound: workers exchange for {_percent(share)} of each step through this "
-            "machine's memory, and no server is full"
+            f"exchange-bound: workers exchange for {_percent(share)} of each step {how}, and no "
+            f"server is full{links}"
         )
         return Verdict(kind="exchange", where=None, sentence=sentence, evidence=evidence)
     sentence = (
