@@ -1,5 +1,7 @@
 """How torch's workers meet: at nobody's port, and through a channel that lets nobody else in."""
 
+import socket
+
 import psutil
 import pytest
 import torch
@@ -11,7 +13,7 @@ from paceline.comm.words import Abort
 from paceline.engine.progress import RunView
 from paceline.errors import Aborted, WireError
 from paceline.strategies.all_reduce.describe import Ddp
-from paceline.strategies.all_reduce.meeting import ChannelStore
+from paceline.strategies.all_reduce.meeting import ChannelStore, descriptors, hanging_up
 from paceline.testing import Moons
 from tests.comm.lines import line_of_a_seat
 
@@ -84,3 +86,18 @@ def test_ddp_opens_no_port_beyond_loopback_in_a_local_run(tmp_path):
     )
     assert paceline.run(spec, out=tmp_path, watch=watch).status == "finished"
     assert found == {"127.0.0.1"}
+
+
+def test_hanging_up_ends_connections_and_leaves_nothing_behind(tmp_path):
+    door = socket.create_server(("127.0.0.1", 0))
+    before = set(descriptors())
+    with (
+        door,
+        socket.create_connection(door.getsockname()) as calling,
+        door.accept()[0] as called,
+        (tmp_path / "a file").open("w"),
+    ):
+        held = set(descriptors())
+        hanging_up(before)()
+        assert set(descriptors()) == held
+        assert (calling.recv(1), called.recv(1)) == (b"", b"")

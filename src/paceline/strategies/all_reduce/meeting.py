@@ -7,6 +7,7 @@ a worker that takes long from one that is gone, so the channel stays, and its pu
 
 from __future__ import annotations
 
+import contextlib
 import os
 import socket
 import struct
@@ -97,14 +98,21 @@ def hanging_up(before: set[int], spared: Collection[int] = ()) -> Callable[[], N
 
     def hang_up() -> None:
         for descriptor in set(descriptors()) - before:
-            try:
-                with socket.socket(fileno=os.dup(descriptor)) as held:
-                    if _is_connection(held) and not _has_port(held, spared):
-                        held.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                continue  # not a socket, or gone
+            with contextlib.suppress(OSError), _held(descriptor) as held:  # no socket, or gone
+                if _is_connection(held) and not _has_port(held, spared):
+                    held.shutdown(socket.SHUT_RDWR)
 
     return hang_up
+
+
+def _held(descriptor: int) -> socket.socket:
+    """Give another descriptor of a socket; leaves none behind where it is something else."""
+    copy = os.dup(descriptor)
+    try:
+        return socket.socket(fileno=copy)
+    except OSError:
+        os.close(copy)
+        raise
 
 
 def _is_connection(held: socket.socket) -> bool:
