@@ -104,3 +104,15 @@ def test_a_link_is_held_to_its_rate_and_its_neighbour_to_its_own():
         assert rates[name]["sent_bits_per_s"] < 1.2 * asked
         assert rates[name]["received_bits_per_s"] < 1.2 * asked
     assert rates["node1"]["sent_bits_per_s"] > 2 * rates["node0"]["sent_bits_per_s"]
+
+
+def test_no_node_holds_back_what_its_link_could_carry():
+    """Whatever this machine prefers: what a sender thinks of its link is not what is measured."""
+
+    def look() -> dict:
+        network = make(1e9)
+        with network.nodes["node0"].inside(network.hub), socket.socket() as made:
+            name = made.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+        return {"name": name.rstrip(b"\0").decode()}
+
+    assert in_a_child(look)["name"] in {"cubic", "reno"}
