@@ -88,9 +88,9 @@ class Case:
 
     def run(self) -> Result:
         with tempfile.TemporaryDirectory() as folder, self._disk(Path(folder)) as file:
-            return paceline.run(self._spec(file), out=folder)
+            return paceline.run(self.spec(file), out=folder)
 
-    def _spec(self, file: Path | None) -> RunSpec:
+    def spec(self, file: Path | None = None) -> RunSpec:
         shape = self.shape
         burden = {"bytes": shape.model_bytes, "compute_ms": shape.compute_ms, **self.workload}
         if file is not None:
