@@ -144,7 +144,7 @@ bench-peers: .venv/.installed .venv-peers/.installed ## the same training by oth
 	$(BIN)/paceline data get mnist
 	$(BIN)/python benchmarks/against_peers.py --peers $(PEERS)/python --repetitions $(REPEAT) --only '$(ONLY)'
 
-bench-small: .venv/.installed .venv-peers/.installed ## small and sparse models over solo, DDP, TensorFlow and a checkout before; nine minutes, a quiet machine; BEFORE=path, KEPT=file goes on where it was
+bench-small: .venv/.installed .venv-peers/.installed ## small and sparse models over solo, DDP, TensorFlow and a checkout before, if there is one; nine minutes, a quiet machine; BEFORE=path, KEPT=file goes on where it was
 	$(BIN)/paceline data get mnist
 	$(BIN)/python benchmarks/small_and_sparse.py --peers $(PEERS)/python --before $(BEFORE)/.venv/bin/python $(if $(KEPT),--kept $(KEPT))
 

@@ -21,6 +21,7 @@ import argparse
 import json
 import math
 import os
+import shutil
 import statistics
 import subprocess
 import sys
@@ -39,6 +40,7 @@ CASES: dict[str, dict[str, Any]] = {
     "logistic, single": LOGISTIC,
     "logistic, ps-async with 3 workers": {**LOGISTIC, "strategy": "ps-async", "num_workers": 3},
     "logistic, ps-sync with 3 workers": {**LOGISTIC, "strategy": "ps-sync", "num_workers": 3},
+    "logistic, ring with 2 workers": {**LOGISTIC, "strategy": "ring", "num_workers": 2},
     "logistic, ring with 3 workers": {**LOGISTIC, "strategy": "ring", "num_workers": 3},
     "lenet, ring with 2 workers": {**LENET, "strategy": "ring", "num_workers": 2},
 }
@@ -245,6 +247,8 @@ def main() -> int:
         return 0
     if not arguments.before:
         parser.error("--before: which python has the checkout to compare with?")
+    if shutil.which(arguments.before) is None:
+        parser.error(f"--before: {arguments.before}: no such program")
     sides = [Checkout(arguments.before), Checkout(arguments.after)]
     missed = False
     for name, case in cases_of(arguments).items():

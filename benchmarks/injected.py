@@ -55,6 +55,8 @@ JUDGED_SHAPES = (
 HALVES = (TUNED_SHAPES, JUDGED_SHAPES)
 STRATEGIES = ("ps-sync", "ps-async", "ring", "ddp")
 WITH_SERVER = ("ps-sync", "ps-async", "ps-ssp")
+# With several servers, of each half's shapes in their order.
+_SEVERAL = ("ps-sync", "ps-async", "ps-sync")
 
 
 @dataclass(frozen=True)
@@ -86,9 +88,9 @@ class Case:
 
     def run(self) -> Result:
         with tempfile.TemporaryDirectory() as folder, self._disk(Path(folder)) as file:
-            return paceline.run(self._spec(file), out=folder)
+            return paceline.run(self.spec(file), out=folder)
 
-    def _spec(self, file: Path | None) -> RunSpec:
+    def spec(self, file: Path | None = None) -> RunSpec:
         shape = self.shape
         burden = {"bytes": shape.model_bytes, "compute_ms": shape.compute_ms, **self.workload}
         if file is not None:
@@ -131,7 +133,7 @@ class Case:
 
 def cases() -> list[Case]:
     """Give all cases; disks are throttled only where cgroups of this machine can."""
-    kinds = [_nothing, _links, _stragglers, _servers, _reading]
+    kinds = [_nothing, _links, _stragglers, _servers, _reading, _spread, _one_of_two_servers]
     if _BLKIO.is_dir():
         kinds.append(_disks)
     return [case for shapes in HALVES for kind in kinds for case in kind(shapes)]
@@ -193,6 +195,50 @@ def _servers(shapes: Sequence[Shape]) -> Iterator[Case]:
                 cluster={"cpus": {node: shape.server_cpus}},
                 options=options,
             )
+
+
+def _spread(shapes: Sequence[Shape]) -> Iterator[Case]:
+    """A server beside every worker."""
+    for number, shape in enumerate(shapes):
+        node, rank = f"node{number % 2}", (number + 1) % shape.num_workers
+        slow_ms = 3 * 8 * shape.compute_ms
+        found: dict[str, tuple[str, frozenset[str], dict[str, Any]]] = {
+            "nothing": ("compute", _workers(shape), {}),
+            f"link of {node}": (
+                "link",
+                frozenset({node}),
+                {"cluster": {"links": {node: shape.slow_link}}},
+            ),
+            f"worker{rank}": (
+                "straggler",
+                frozenset({f"worker{rank}"}),
+                {"workload": {"slow_rank": rank, "slow_backward_ms": slow_ms}},
+            ),
+        }
+        for bottleneck, (kind, where, put_there) in found.items():
+            yield Case(
+                f"{bottleneck}, spread",
+                _SEVERAL[number],
+                shape,
+                kind,
+                where,
+                options={"servers": "auto"},
+                **put_there,
+            )
+
+
+def _one_of_two_servers(shapes: Sequence[Shape]) -> Iterator[Case]:
+    for number, shape in enumerate(shapes):
+        yield Case(
+            "server1 of two",
+            _SEVERAL[number],
+            shape,
+            "server",
+            frozenset({"server1"}),
+            workload={"compute_ms": 0.5},
+            cluster={"cpus": {f"node{shape.num_workers + 1}": shape.server_cpus}},
+            options={"placement": "separate", "servers": 2},
+        )
 
 
 def _reading(shapes: Sequence[Shape]) -> Iterator[Case]:

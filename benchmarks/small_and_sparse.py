@@ -6,13 +6,15 @@
 Logistic regression on all of MNIST: parameter servers and `ring` over `solo`, torch's DDP and
 TensorFlow. Rows of Criteo's shape, skewed, batch 100, 33.7 million weights: over TensorFlow on the
 same rows, over another checkout (--before), Adagrad's time over SGD's, TFRecord files in the first
-epoch and from the second on. The next batch gathered during an exchange: over a copy of this
-checkout that does not.
+epoch and from the second on. `ring`'s next batch gathered during an exchange: over a copy of this
+checkout that does not. Logistic regression over another checkout is before_after.py's
+(`make bench-before`).
 
 A round measures every side once, each round beginning with another; rounds follow until the time is
 over. What was measured is kept at once: called again with the same file, it goes on, and a ratio is
 of one round. Beside the rate stand CPU seconds per row or step of all processes, which mean
-something on a busy machine too. Without --peers or --before their sides are left out.
+something on a busy machine too. Without --peers or --before, or where there is no such python,
+their sides are left out, which is said.
 """
 
 from __future__ import annotations
@@ -83,7 +85,6 @@ RATIOS = (
     Wanted("ring 2", "solo 2", 0.77),
     Wanted("ring 3", "ddp 3", 5),
     Wanted("ring 2", "ring 2, batches in turn"),
-    Wanted("ps-async 3", "ps-async 3, batches in turn"),
     Wanted("ps-async 3", "tensorflow-async-100", 8),
     Wanted("rows ps-async 3", "tensorflow-skewed", 8),
     Wanted("rows single", "rows single, Adagrad", most=1.3),
@@ -195,7 +196,7 @@ def sides(arguments: argparse.Namespace, stack: ExitStack) -> dict[str, Callable
 
     add("", sys.executable, iter(runs))
     copy = in_turn(Path(stack.enter_context(tempfile.TemporaryDirectory())))
-    add(", batches in turn", copy, iter(("ring 2", "ps-async 3")))
+    add(", batches in turn", copy, iter(("ring 2",)))
     kept = {"source": "generated", "rows": skewed_rows.NUM_ROWS}
     for name, workload in (
         ("rows later epochs of files", {**kept, "name": "logistic-criteo"}),
@@ -205,23 +206,34 @@ def sides(arguments: argparse.Namespace, stack: ExitStack) -> dict[str, Callable
     if arguments.before:
         add(", before", arguments.before, (each for each in runs if each.startswith("rows ")))
     if arguments.peers:
-        bench = Bench(arguments.peers.absolute(), default_data_dir(), 1.0, 3.0)
+        bench = Bench(Path(arguments.peers).absolute(), default_data_dir(), 1.0, 3.0)
         by_name = {each.name: each for each in CONTENDERS}
         for name in ("tensorflow-async-100", "tensorflow-skewed"):
             found[name] = partial(of_peer, by_name[name], bench)
     return found
 
 
+def there(option: str, python: str | None) -> str | None:
+    """Give a python that can be started; of any other, say at once what is not measured."""
+    if python is not None and shutil.which(python) is not None:
+        return python
+    why = f"no {option}" if python is None else f"{option} {python}: no such program"
+    print(f"{why}: measured without its sides", flush=True)
+    return None
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
-    parser.add_argument("--peers", type=Path, help="the peers' python")
+    parser.add_argument("--peers", help="the peers' python")
     parser.add_argument("--before", help="python of the checkout to compare with")
     parser.add_argument("--minutes", type=float, default=9.0)
     parser.add_argument("--kept", type=Path, default=Path("small-and-sparse.jsonl"))
     parser.add_argument("--only", default="", help="ratios whose sides have this in their names")
     arguments = parser.parse_args()
+    arguments.peers = there("--peers", arguments.peers)
+    arguments.before = there("--before", arguments.before)
     ends_s = time.monotonic() + 60 * arguments.minutes
     with ExitStack() as stack:
         every = sides(arguments, stack)

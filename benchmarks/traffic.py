@@ -3,12 +3,13 @@
     python benchmarks/traffic.py --quick
     python benchmarks/traffic.py --bytes 233MB --steps 3
 
-For `ps-sync` with 2, 4 and 6 workers, the server on a node of its own and beside worker 0, and for
-`ring`: what the kernel counted at both ends of every node's link while training, less 66 bytes a
-packet, over the closed form. A server's node sends and receives workers times the model a step,
-one less where it has a worker; a ring's node 2 (N - 1) / N of it. Ends with code 1 if one is off by
-more than 0.5 %. The gradients are those of the workload `synthetic`, or with --replay those of
-`alexnet-cifar10` (244 MB) as a K80 would have made them.
+For `ps-sync` with 2, 4 and 6 workers, the server on a node of its own, beside worker 0, and one
+beside every worker, and for `ring`: what the kernel counted at both ends of every node's link while
+training, less 66 bytes a packet, over the closed form. A server's node sends and receives workers
+times the model a step, one less where it has a worker; a node of a ring or of spread servers
+2 (N - 1) / N of it. Ends with code 1 if one is off by more than 0.5 %. The gradients are those of
+the workload `synthetic`, or with --replay those of `alexnet-cifar10` (244 MB) as a K80 would have
+made them.
 """
 
 from __future__ import annotations
@@ -33,11 +34,12 @@ class Case:
     strategy: str
     workers: int
     settings: tuple[str, ...] = ()
+    how: str = ""
+    """What these settings mean, in words."""
 
     @property
     def title(self) -> str:
-        how = ", server apart" if self.settings else ""
-        return f"{self.strategy}, {self.workers} workers{how}"
+        return ", ".join(filter(None, (self.strategy, f"{self.workers} workers", self.how)))
 
     def run(self, workload: list[str], steps: int, link: str) -> dict[str, Any]:
         options = ["--strategy", self.strategy, "--workers", str(self.workers), "--link", link]
@@ -72,8 +74,9 @@ def main() -> int:
     num_bad = 0
     for workers in (2, 4) if arguments.quick else (2, 4, 6):
         for case in (
-            Case("ps-sync", workers, ("strategy.placement=separate",)),
+            Case("ps-sync", workers, ("strategy.placement=separate",), "server apart"),
             Case("ps-sync", workers),
+            Case("ps-sync", workers, ("strategy.servers=auto",), "spread"),
             Case("ring", workers),
         ):
             result = case.run(workload, arguments.steps, arguments.link)
@@ -89,7 +92,7 @@ def _tell(case: Case, result: dict[str, Any], steps: int) -> bool:
     is_good = all(abs(each - 1) <= TOLERANCE for each in ratios)
     sent, received = busiest["sent_bytes"] / model, busiest["received_bytes"] / model
     print(
-        f"{case.title:>30}: {busiest['node']} sent {sent:.4f} and received {received:.4f} models "
+        f"{case.title:>32}: {busiest['node']} sent {sent:.4f} and received {received:.4f} models "
         f"a step; over theory, all nodes both ways: "
         f"{min(ratios):.5f} to {max(ratios):.5f}; {'met' if is_good else 'MISSED'}",
         flush=True,

@@ -3,7 +3,12 @@
 import pytest
 
 from paceline.arithmetic.all_reduce import ring_step_s
-from paceline.arithmetic.closed_form import ps_async_steps_per_s, ps_sync_step_s
+from paceline.arithmetic.closed_form import (
+    ps_async_steps_per_s,
+    ps_sync_step_s,
+    servers_step_s,
+)
+from paceline.arithmetic.exchange import Servers
 from paceline.arithmetic.network import PAYLOAD_SHARE, LinkRate
 from paceline.arithmetic.step import ComputeStep
 
@@ -64,6 +69,16 @@ def test_several_separate_servers_share_the_load_until_a_workers_own_link_is_ful
             STEP, LINK, 6, num_servers=num_servers, separate=True, chunk_bytes=FINE
         )
         assert predicted == pytest.approx(1.0 + 1.2 * crossing, rel=1e-6)
+
+
+@pytest.mark.parametrize("num_workers", [2, 4])
+def test_of_a_whole_push_a_server_beside_its_worker_needs_no_link(num_workers: int):
+    spread = Servers(num_servers=num_workers, averaged=False, overlap=True, whole=True)
+    crosses_s = 1.2 * (num_workers - 1) / num_workers
+    # There from 0.6 s on, and back, but for what the first layer's forward pass hides.
+    assert servers_step_s(STEP, LINK, num_workers, spread) == pytest.approx(
+        0.6 + 2 * crosses_s - 0.2
+    )
 
 
 def test_asynchronous_workers_in_step_are_as_quick_as_synchronous_ones():

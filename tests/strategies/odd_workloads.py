@@ -102,16 +102,63 @@ class Stricken(_Points):
 
     def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
         loss = super().loss(model, batch)
-        if torch.is_grad_enabled():
-            made = _STEPS.setdefault(model, 0)
-            _STEPS[model] = made + 1
-            # The first layer's gradient is computed last: all others have left by then.
-            if made + 1 == self.stricken_at:
-                next(model.parameters()).register_hook(_strike)
+        _strike_in_step(self.stricken_at, model)
         return loss
 
 
+@final
+class StrickenTally(_Points):
+    """The same, and every parameter says how many pushes were applied to it."""
+
+    stricken_at: int = 5
+    """The step."""
+
+    def model(self) -> nn.Module:
+        return Tally()
+
+    def loss(self, model: nn.Module, batch: Batch) -> torch.Tensor:
+        applied: torch.Tensor = model()
+        _strike_in_step(self.stricken_at, model)
+        return -applied
+
+    def metrics(self, model: nn.Module, batch: Batch) -> dict[str, torch.Tensor]:
+        return {"applied": model()}
+
+
+class Tally(nn.Module):
+    """Two layers, whose gradients are all 1 below zero: the second's are finished first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = Summed(80), Summed(80)
+
+    def forward(self) -> torch.Tensor:
+        first: torch.Tensor = self.first()
+        second: torch.Tensor = self.second()
+        return first + second
+
+
+class Summed(nn.Module):
+    def __init__(self, num_values: int) -> None:
+        super().__init__()
+        self.values = nn.Parameter(torch.zeros(num_values))
+
+    def forward(self) -> torch.Tensor:
+        return self.values.sum()
+
+
 _STEPS: dict[nn.Module, int] = {}
+
+
+def _strike_in_step(step: int, model: nn.Module) -> None:
+    if torch.is_grad_enabled():
+        made = _STEPS.setdefault(model, 0)
+        _STEPS[model] = made + 1
+        # The first layer's gradient is computed last: all others have left by then.
+        if made + 1 == step:
+            next(model.parameters()).register_hook(_strike)
+
+
 _STRUCK: list[float] = []
 
 

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 
-from paceline.outcome.buckets import BucketTotals
 from paceline.studies import ring_claims
 from paceline.studies.evidence import Evidence, Untestable
 from paceline.studies.grid import PlannedRun
@@ -13,50 +12,8 @@ from paceline.studies.ps_vs_ring import expected, one_time_line
 from paceline.studies.ring_arithmetic import ideal_step_s
 from paceline.studies.ring_links import ring_by_link, speed_up_links
 from tests.made_runs import made, stale
+from tests.studies.conftest import ALONE_PER_S, MIB, MODEL_BYTES, RESNET
 from tests.studies.made_evidence import changed, made_evidence, part_of
-
-RESNET = "resnet50-cifar10"
-MIB = 2**20
-MODEL_BYTES = 98 * MIB
-ALONE_PER_S = 50.0
-LINK = "[cluster]\nname = 'emulated'\nlink = {}e9\n"
-
-
-@pytest.fixture
-def evidence_of(tmp_path):
-    """Make evidence of (group, strategy, workers, rows per second, models that a worker sends).
-
-    In the group `links` Gbit stand in the place of the strategy, which is ring.
-    """
-
-    def make(*runs: tuple[str, str, int, float, float]) -> Evidence:
-        plans, found = [], {}
-        for group, strategy, count, per_s, models in runs:
-            name = f"{group}-{strategy}-{count}"
-            tags = {"workload": RESNET, "strategy": strategy, "num_workers": count}
-            gbit = strategy if group == "links" else "2"
-            plans.append(PlannedRun(name=name, group=group, tags=tags, repetition=0, fields={}))
-            # So that each worker makes ten steps of 32 rows.
-            rows = 32 * 10 * count
-            run = made(
-                tmp_path,
-                "ring" if group == "links" else strategy,
-                num_workers=count,
-                batch=32,
-                rows=rows,
-                seconds=rows / per_s,
-                workload=RESNET,
-                more=LINK.format(gbit),
-                **(stale() if group == "ps" else {}),
-            )
-            bucket = BucketTotals(num_bytes=MODEL_BYTES, start_s=0.0, run_s=1.0, wait_s=0.5)
-            sent = round(10 * models * MODEL_BYTES)
-            workers = [replace(w, sent_bytes=sent, buckets=(bucket,)) for w in run.result.workers]
-            result = replace(run.result, workers=tuple(workers))
-            found[name] = replace(run, result=result)
-        return Evidence(plans=plans, runs=found)
-
-    return make
 
 
 def test_speed_ups_are_over_one_worker_that_exchanges_nothing(evidence_of):
@@ -70,27 +27,6 @@ def test_speed_ups_are_over_one_worker_that_exchanges_nothing(evidence_of):
     )
     assert judged.judgement == "holds"
     assert "PS 1.50, ring 5.50 of 6" in judged.measured
-
-
-@pytest.mark.parametrize(
-    ("spread", "words"),
-    [
-        (5.6, "levels off for 0 of 1 networks: the report's difference between PS and ring is one"),
-        (3.5, "levels off for 1 of 1 networks: of the difference between PS and ring 50 %"),
-    ],
-)
-def test_r1_says_how_much_of_it_is_one_servers_link(spread, words, evidence_of):
-    judged = ring_claims.r1(
-        evidence_of(
-            ("ps", "ps-sync", 6, 1.5 * ALONE_PER_S, 1.0),
-            ("spread", "ps-sync", 6, spread * ALONE_PER_S, 1.0),
-            ("ring", "ring", 1, ALONE_PER_S, 0.0),
-            ("ring", "ring", 6, 5.5 * ALONE_PER_S, 5 / 3),
-        )
-    )
-    assert judged.judgement == "holds"  # of the report's one server
-    assert f"PS with 6 servers {spread:.2f}" in judged.measured
-    assert words in judged.reason
 
 
 @pytest.mark.parametrize(("ps", "ring"), [(1.5, 4.0), (5.5, 5.5)])

@@ -9,6 +9,7 @@ from paceline.errors import SpecError
 from paceline.training.replica import Replica
 from paceline.training.rows import Rows
 from paceline.workloads import WORKLOADS
+from paceline.workloads.base import formula_of
 from paceline.workloads.synthetic import Synthetic
 
 
@@ -93,6 +94,12 @@ def test_a_sparse_batch_names_each_table_row_once_and_positions_lead_back_to_it(
     assert positions.shape == (4, 7)
     odd = (data.features[numbers] % 2).sum(1) > 3.5
     assert torch.equal(labels, odd.float())
+
+
+def test_only_sparse_gradients_are_a_formula():
+    """Else a dense model's forward pass would overlap with no exchange."""
+    assert formula_of(build(bytes=4000)) is None
+    assert formula_of(build(features=100)) is not None
 
 
 def test_dense_rows_touch_no_table():

@@ -43,7 +43,8 @@ def servers_step_s(
     after_s = link.seconds(_comes_after(step.num_bytes, num_workers, exchange, per_node))
     after_s = max(after_s, racks.after_s) + 2 * latency_s
     if _is_whole(step, exchange):
-        return _whole_push_s(step, link, exchanged_s) + 2 * latency_s
+        own_s = link.seconds(_own_bytes(step.num_bytes, num_workers, exchange, per_node))
+        return _whole_push_s(step, own_s, exchanged_s) + 2 * latency_s
     return _hidden_s(step, exchange, exchanged_s) + after_s
 
 
@@ -59,13 +60,18 @@ def _is_whole(step: ComputeStep, exchange: Servers) -> bool:
     return overlaps and exchange.whole and not exchange.averaged
 
 
-def _whole_push_s(step: ComputeStep, link: LinkRate, exchanged_s: float) -> float:
+def _own_bytes(num_bytes: int, num_workers: int, exchange: Servers, per_node: int) -> float:
+    """What of a push leaves its worker's node: not the part of a server beside it."""
+    has_beside = not exchange.apart and num_workers <= per_node * exchange.num_servers
+    return num_bytes * (1 - 1 / exchange.num_servers) if has_beside else num_bytes
+
+
+def _whole_push_s(step: ComputeStep, own_s: float, exchanged_s: float) -> float:
     """Push during back-propagation; answers come when all of it is in, first layers first.
 
-    `exchanged_s` is both ways: where a link carries only one of them, that is all of it, and an
-    answer of the worker's own comes after.
+    `own_s` is how long the worker's own push is on the link. `exchanged_s` is both ways: where a
+    link carries only one of them, that is all of it, and an answer of the worker's own comes after.
     """
-    own_s = link.seconds(step.num_bytes)
     pushed_s = max(step.compute_s, step.gradients[0].ready_s + max(own_s, exchanged_s - own_s))
     return pushed_s + _delay_s(step, own_s / (step.num_bytes or 1))
 
@@ -100,7 +106,7 @@ def spread_steps_per_s(
     last = min(exchange.chunk_of(step.num_bytes), step.num_bytes)
     own_s = _hidden_s(step, exchange, sent_s) + link.seconds(last) + 2 * latency_s
     if _is_whole(step, exchange):
-        own_s = _whole_push_s(step, link, sent_s) + 2 * latency_s
+        own_s = _whole_push_s(step, sent_s, sent_s) + 2 * latency_s
     processor_s = processor_s_of(step, exchange, num_workers, costs)
     beside = 0 if exchange.apart else per_node
     near = num_workers - beside - racks.outside

@@ -20,7 +20,13 @@ from paceline.studies.ring_links import (
     of_network,
 )
 from paceline.studies.ring_packets import packet_rates
-from paceline.studies.ring_spread import Speeds, in_plain_words, r2_of_spread, spread_speed_up
+from paceline.studies.ring_spread import (
+    Speeds,
+    in_plain_words,
+    is_limited,
+    r2_of_spread,
+    spread_speed_up,
+)
 
 SYNC: Final = "ps-sync"
 ASYNC: Final = "ps-async"
@@ -39,7 +45,8 @@ def r1(evidence: Evidence) -> Judged:
         holds.append(ps < NEAR * most and ring >= NEAR * most)
         told = f"{_short(workload)}: PS {ps:.2f}, ring {ring:.2f} of {most}"
         if (spread_out := spread_speed_up(evidence, workload, most)) is not None:
-            speeds.append(Speeds(ps, spread_out, ring))
+            limited = is_limited(evidence, workload, most, strategy=SYNC)
+            speeds.append(Speeds(ps, spread_out, ring, _short(workload), limited))
             told += f", PS with {most} servers {spread_out:.2f}"
         here = [each for each in places if each.workload == workload]
         texts.append(f"{told}, {of_network(here)}" if here else told)

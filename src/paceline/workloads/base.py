@@ -216,6 +216,11 @@ class Workload(Description, ABC):
         del model, batch
         return None
 
+    @property
+    def has_formula(self) -> bool:
+        """Whether `gradients` may give some: a forward pass then overlaps with no exchange."""
+        return type(self).gradients is not Workload.gradients
+
     def train(self, session: Session) -> None:
         """Make this worker's steps until the session says that the last was made.
 
@@ -281,8 +286,7 @@ def rows_of(workload: Workload, split: Split, dtype: torch.dtype) -> Data:
 
 def formula_of(workload: Workload) -> Callable[[nn.Module, Batch], float | None] | None:
     """Give a workload's own `gradients`; None where it has none, so that no step asks for them."""
-    has_own = type(workload).gradients is not Workload.gradients
-    return workload.gradients if has_own else None
+    return workload.gradients if workload.has_formula else None
 
 
 def loop_of(workload: Workload) -> Callable[[Session], None]:

@@ -99,6 +99,10 @@ class Synthetic(Workload):
         _, positions, labels = batch
         return functional.binary_cross_entropy_with_logits(model(positions), labels)
 
+    @property
+    def has_formula(self) -> bool:
+        return self.features > 0
+
     def gradients(self, model: nn.Module, batch: Batch) -> float | None:
         from paceline.workloads.nets.logistic import SparseLogistic
 

@@ -31,8 +31,8 @@ class ParameterServer(Strategy, ABC):
     """Where a cluster has several nodes: whether a server sits beside a worker, or by itself."""
     overlap: bool = True
     """Whether gradients leave while back-propagation goes on, and parameters come back while the
-    next forward pass does; a model of one chunk is exchanged when all of it is computed, and so is
-    any with `backup` workers in shared memory."""
+    next forward pass does, where that can be: what cannot is in the guide to the command line,
+    under "What servers overlap"."""
     snapshot_s: NotNegative = 10.0
     """How often a server keeps a snapshot to be started again from, where a seat may be started
     again at all; 0: never. Training waits for a copy at most a fiftieth of the time."""
