@@ -32,7 +32,13 @@ def test_a_host_that_is_not_known_is_an_error():
 
 @pytest.mark.parametrize(
     ("address", "expected"),
-    [("127.0.1.1", True), ("::1", True), ("10.0.0.1", False), ("fe80::1%eth0", False)],
+    [
+        ("127.0.1.1", True),
+        ("::1", True),
+        ("10.0.0.1", False),
+        ("fe80::1%eth0", False),
+        ("a", False),
+    ],
 )
 def test_what_no_other_machine_reaches(address, expected):
     assert is_loopback(address) == expected

@@ -174,3 +174,24 @@ def test_a_way_that_could_not_be_measured_is_a_warning_of_the_runs_that_use_it(c
     (told,) = crew.warnings
     way = "the way between node0 (a) and node1 (b)"
     assert told == f"{way} could not be measured: [Errno 113] No route to host"
+
+
+@pytest.mark.parametrize("hosts", ["ab", "aa"], ids=["two machines", "one machine"])
+def test_a_node_that_others_would_look_for_on_themselves_is_refused(hosts, crew):
+    line, board = FakeLine(), Switchboard(NOTHING)
+    for index, address in enumerate(("10.0.0.1", "127.0.0.1")):
+        word = Arrived(pid=1, host=hosts[index], address=address, cores=1.0, versions={})
+        crew._fleet.agents[f"node{index}"] = Agent(line, word, board)
+    crew._interface = None
+    told = (
+        r"node1 \(b\): it calls from 127\.0\.0\.1, where no other node finds it: cluster\.address"
+    )
+    try:
+        if hosts == "aa":
+            crew._refuse_loopback(["node0", "node1"])
+        else:
+            with pytest.raises(NodeMissing, match=told):
+                crew._refuse_loopback(["node0", "node1"])
+    finally:
+        board.close()
+        line.close()

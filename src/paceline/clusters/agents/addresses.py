@@ -35,8 +35,11 @@ def address_for(host: str, others: Iterable[str]) -> str:
 
 
 def is_loopback(address: str) -> bool:
-    """Whether no other machine reaches an address."""
-    return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    """Whether no other machine reaches an address; of a name that is not known."""
+    try:
+        return ipaddress.ip_address(address.partition("%")[0]).is_loopback
+    except ValueError:
+        return False
 
 
 def no_way(error: OSError) -> str:
