@@ -15,7 +15,7 @@ FROM_TORCH_INDEX := $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX))
 PEERS := .venv-peers/bin
 PEERS_PIP := $(PEERS)/pip --disable-pip-version-check install --quiet
 REPEAT ?= 3
-MOMENTS ?= 3
+MOMENTS ?= 10
 ONLY ?=
 KEPT ?=
 BEFORE ?= ../before
@@ -131,7 +131,7 @@ bench-plan: .venv/.installed-dev ## predictions against emulated runs, written i
 	-$(BIN)/python benchmarks/plan.py build/plan.jsonl --minutes $(PLAN_MINUTES) --write
 	-$(BIN)/python benchmarks/plan_from_runs.py build/plan-from-runs --minutes 6
 
-bench-machines: .venv/.installed-dev ## real machines over emulated ones, encryption, starts, losses; needs root, sshd; PARTS="speed encryption ring start" WAYS="ssh torchrun ray" REPEAT=n MOMENTS=n KEPT=folder goes on where it was
+bench-machines: .venv/.installed-ray ## real machines over emulated ones, encryption, starts, losses; needs root, sshd; PARTS="speed encryption ring start" WAYS="ssh torchrun ray" REPEAT=n MOMENTS=n KEPT=folder goes on where it was
 	-PYTHONPATH=. $(BIN)/python benchmarks/ciphers.py --repetitions $(REPEAT)
 	-PYTHONPATH=. $(BIN)/python benchmarks/machines.py $(PARTS) --repetitions $(REPEAT) $(if $(KEPT),--kept $(KEPT)/machines.jsonl)
 	-PYTHONPATH=. $(BIN)/python benchmarks/losses.py $(WAYS) --moments $(MOMENTS) $(if $(KEPT),--kept $(KEPT)/losses.jsonl)

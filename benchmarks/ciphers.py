@@ -15,6 +15,7 @@ import argparse
 import contextlib
 import json
 import os
+import signal
 import socket
 import statistics
 import sys
@@ -27,10 +28,12 @@ from pathlib import Path
 from typing import IO, NoReturn
 
 import zmq
+from tried import Failed, tried
 
 from paceline.comm.certificates import derived_identity, trusting
 
 WITHIN_MS = 120_000
+DONE_WITHIN_S = 300
 Acts = tuple[Callable[[], None], Callable[[], None]]
 """What the process that receives does, and what the one that sends does."""
 
@@ -84,7 +87,9 @@ def by_socket(count: int, frame: int, *, encrypts: bool) -> Acts:
         with own.wrap_socket(connection, server_side=True) if encrypts else connection as end:
             values, left = memoryview(bytearray(frame)), count * frame
             while left:
-                left -= end.recv_into(values[: min(left, frame)])
+                if not (taken := end.recv_into(values[: min(left, frame)])):
+                    raise ConnectionError("the sender hung up")
+                left -= taken
 
     def send() -> None:
         connection = socket.create_connection(listener.getsockname())
@@ -113,7 +118,10 @@ def spent_by(way: Callable[..., Acts], total: int, frame: int) -> Spent:
     acts = way(total // frame, frame)
     with contextlib.ExitStack() as stack:
         used = [stack.enter_context(_forked(each)) for each in acts]
-        spent = [json.loads(each.read()) for each in used]
+        said = [each.read() for each in used]
+    if not all(said):
+        raise Failed(f"an end failed, as it says above, or took longer than {DONE_WITHIN_S} s")
+    spent = [json.loads(each) for each in said]
     gigabytes = total // frame * frame / 1e9
     whole_s, own_s = (sum(each) / gigabytes for each in zip(*spent, strict=True))
     return whole_s, own_s
@@ -133,6 +141,7 @@ def _forked(act: Callable[[], None]) -> Iterator[IO[str]]:
 
 def _act_and_leave(act: Callable[[], None], writer: int) -> NoReturn:
     try:
+        signal.alarm(DONE_WITHIN_S)  # a timeout of its own would cost a system call per frame
         began_s, own_began_s = time.process_time(), time.thread_time()
         act()
         spent = time.process_time() - began_s, time.thread_time() - own_began_s
@@ -151,14 +160,19 @@ def main() -> int:
     parser.add_argument("--frames", type=int, nargs="+", default=[1 << 16, 1 << 18, 1 << 20])
     parser.add_argument("--repetitions", type=int, default=3)
     arguments = parser.parse_args()
+    is_whole = True
     for frame in arguments.frames:
         found: dict[str, list[Spent]] = {name: [] for name in WAYS}
         for _ in range(arguments.repetitions):
             for name, way in WAYS.items():
-                found[name].append(spent_by(way, arguments.megabytes * 1_000_000, frame))
-        for name, spent in found.items():
-            print(f"{name:15s} frames of {frame >> 10:5d} KiB: {_told(spent)}", flush=True)
-    return 0
+                measure = partial(spent_by, way, arguments.megabytes * 1_000_000, frame)
+                if (spent := tried(name, measure)) is not None:
+                    found[name].append(spent)
+        is_whole &= all(len(each) == arguments.repetitions for each in found.values())
+        for name, measured in found.items():
+            if measured:
+                print(f"{name:15s} frames of {frame >> 10:5d} KiB: {_told(measured)}", flush=True)
+    return 0 if is_whole else 1
 
 
 def _told(spent: Sequence[Spent]) -> str:

@@ -18,7 +18,8 @@ on the same hosts, for each way.
 
 With three repetitions, on a quiet machine: `speed` about 11 minutes, `encryption` 6, `ring` 2,
 `start` 2. With `--kept build/machines.jsonl` every figure is written as soon as it is measured, and
-the next time only those are measured that are not there.
+the next time only those are measured that are not there. A comparison that fails is told, counts as
+missed, and the next one is still made.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -42,9 +43,12 @@ from kept import Kept
 from made_rates import made_rates
 from ratios import Ratio, alternate
 from tests.machines.hosts import Hosts
-from tests.machines.ray_cluster import AUTH, start_ray, why_not
+from tests.machines.hosts import why_not as why_no_hosts
+from tests.machines.ray_cluster import AUTH, start_ray
+from tests.machines.ray_cluster import why_not as why_no_ray
 from tests.machines.runs import ON_HOSTS, PACELINE, is_training
 from tests.machines.torchruns import c10d, start, told
+from tried import Failed, ended, tried
 
 WITHIN_S = 300
 _BEYOND_S = 1.5
@@ -85,10 +89,13 @@ class Bench:
         started = start(
             self.hosts, folder, c10d, *asked[1:], workload=str(asked[0]), same=("--set", *SAME)
         )
-        said = told(started, WITHIN_S)
+        with ended(started.values()):
+            said = told(started, WITHIN_S)
+        code, _ = said[self.hosts.names[0]]
+        if code:  # then there may be no result, and another host may say why
+            raise Failed("\n".join(f"{name}: {text}" for name, (_, text) in said.items()))
         (run,) = (folder / "runs").glob("*/result.json")
-        code, text = said[self.hosts.names[0]]
-        return _result(code, run.read_text().replace("\n", " "), text, folder)
+        return _result(code, run.read_text().replace("\n", " "), "", folder)
 
     def ray(self, *asked: object) -> dict[str, Any]:
         cluster = ("--cluster", "ray", "--nodes", len(self.hosts.names), "--json", "--set", *SAME)
@@ -120,7 +127,7 @@ class Bench:
 
 def _result(code: int, stdout: str, stderr: str, folder: Path) -> dict[str, Any]:
     if code:
-        raise SystemExit(f"{stdout}\n{stderr}")
+        raise Failed(f"exit code {code}\n{stdout}\n{stderr}")
     result: dict[str, Any] = json.loads(stdout.splitlines()[-1])
     steps = folder / "runs" / Path(result["run"]).name / "steps.parquet"
     return {**result, "median_step_s": median_step_s(steps)}
@@ -129,7 +136,9 @@ def _result(code: int, stdout: str, stderr: str, folder: Path) -> dict[str, Any]
 @contextlib.contextmanager
 def bench(names: Sequence[str], bits_per_s: float) -> Iterator[Bench]:
     with contextlib.ExitStack() as stack:
-        folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="paceline-machines-"))
+        folder = stack.enter_context(
+            tempfile.TemporaryDirectory(prefix="paceline-machines-", ignore_cleanup_errors=True)
+        )
         hosts = stack.enter_context(Hosts(names, Path(folder), bits_per_s))
         hosts.know_names()
         yield Bench(hosts, bits_per_s)
@@ -140,11 +149,8 @@ def speed(count: int, kept: Kept) -> Iterator[bool]:
     with bench(["a", "b", "c"], 1e9) as made:
         lenet = (*LENET, *SUBSET)
         ways = {"ssh": made.ssh, "torchrun": made.torchrun}
-        if (missing := why_not()) is None:
-            start_ray(made.hosts)
+        if _has_ray(made.hosts):
             ways["ray"] = made.ray
-        else:
-            print(f"without Ray: {missing}", flush=True)
         for what, asked in (("LeNet", lenet), ("100 MB", made.large("ring"))):
             beside = (*asked, "--set", "cluster.encrypt=true")
             rate = _steps_per_s if what == "LeNet" else _median_rate
@@ -152,7 +158,21 @@ def speed(count: int, kept: Kept) -> Iterator[bool]:
                 title = f"{what}, {name} / emulated, encrypted"
                 ours = partial(_rate_of, rate, way, asked)
                 theirs = partial(_rate_of, rate, made.emulated, beside)
-                yield _told(_alternated(kept, title, ours, theirs, count), 0.95)
+                both = _alternated(kept, title, ours, theirs, count)
+                yield both is not None and _told(both, 0.95)
+
+
+def _has_ray(hosts: Hosts) -> bool:
+    """Start Ray on the hosts, if there is one; says why it is left out."""
+    if (missing := why_no_ray()) is not None:
+        print(f"without Ray: {missing}", flush=True)
+        return False
+
+    def begun() -> bool:
+        start_ray(hosts)
+        return True
+
+    return tried("Ray on the hosts", begun) or False
 
 
 def encryption(count: int, kept: Kept) -> Iterator[bool]:
@@ -172,7 +192,11 @@ def encryption(count: int, kept: Kept) -> Iterator[bool]:
                 both[encrypts].append(kept(key, partial(_rate_and_cpu, made, encrypts)))
                 return both[encrypts][-1][0]
 
-            yield _told(alternate(title, partial(rate, True), partial(rate, False), count), 0.95)
+            turns = partial(alternate, title, partial(rate, True), partial(rate, False), count)
+            if (found := tried(title, turns)) is None:
+                yield False
+                continue
+            yield _told(found, 0.95)
             secure, plain = (
                 statistics.median(cpu_s for _, cpu_s in both[each]) for each in (True, False)
             )
@@ -205,6 +229,9 @@ def ring(count: int, kept: Kept) -> Iterator[bool]:
             lambda: fill(*made.large("ddp"), trusted),
             count,
         )
+        if both is None:
+            yield False
+            return
         yield _told(Ratio("ring / link", both.ours, [1.0] * count), 0.97)
         yield _told(both, 1.0)
 
@@ -213,22 +240,32 @@ def start_up(count: int, kept: Kept) -> Iterator[bool]:
     """Say how much longer a start takes than the imports it waits for."""
     with bench(["a", "b", "c"], 1e9) as made:
         ways = {"ssh": _over_ssh, "torchrun": _over_torchrun}
-        if why_not() is None:
-            start_ray(made.hosts)
+        if _has_ray(made.hosts):
             ways["ray"] = _over_ray
         measures = {name: partial(_first_step_s, made, begin) for name, begin in ways.items()}
         all_of_it = {"imports": partial(_imports_s, made.hosts), **measures}
         each = {name: kept.repeated(f"start, {name}", it) for name, it in all_of_it.items()}
-        rounds = [{name: measure() for name, measure in each.items()} for _ in range(count)]
-        print(f"three imports of torch at once: {_spread(it['imports'] for it in rounds)}")
+        rounds = [
+            {name: tried(f"start, {name}", measure) for name, measure in each.items()}
+            for _ in range(count)
+        ]
         for name in ways:
-            print(f"{name}, command to first step: {_spread(it[name] for it in rounds)}")
-            beyond = [it[name] - it["imports"] for it in rounds]
-            wanted, is_met = "", statistics.median(beyond) <= _BEYOND_S
-            if name == "ssh":
-                wanted = f"; wanted at most {_BEYOND_S}: {'met' if is_met else 'MISSED'}"
-                yield is_met
-            print(f"  beyond the imports: {_spread(beyond)}{wanted}", flush=True)
+            yield _start_told(name, rounds)
+
+
+def _start_told(name: str, rounds: Sequence[Mapping[str, float | None]]) -> bool:
+    """Say how long starts by one way took; whether that is what is wanted, where it is."""
+    found = [(it[name], it["imports"]) for it in rounds]
+    both = [(own, imports) for own, imports in found if own is not None and imports is not None]
+    if not both:
+        return False
+    print(f"{name}, command to first step: {_spread(own for own, _ in both)}")
+    print(f"  three imports of torch at once: {_spread(imports for _, imports in both)}")
+    beyond = [own - imports for own, imports in both]
+    is_met = name != "ssh" or statistics.median(beyond) <= _BEYOND_S
+    verdict = f"; wanted at most {_BEYOND_S}: {'met' if is_met else 'MISSED'}"
+    print(f"  beyond the imports: {_spread(beyond)}{verdict if name == 'ssh' else ''}", flush=True)
+    return is_met and len(both) == len(rounds)
 
 
 def _spread(figures: Iterable[float]) -> str:
@@ -240,8 +277,11 @@ def _spread(figures: Iterable[float]) -> str:
 def _imports_s(hosts: Hosts) -> float:
     began_s = time.monotonic()
     started = [hosts.start(each, [sys.executable, "-c", "import torch"]) for each in hosts.names]
-    for each in started:
-        each.communicate(timeout=WITHIN_S)
+    with ended(started):
+        for each in started:
+            _, told = each.communicate(timeout=WITHIN_S)
+            if each.returncode:
+                raise Failed(told)
     return time.monotonic() - began_s
 
 
@@ -252,15 +292,18 @@ def _first_step_s(made: Bench, begin: Started) -> float:
     folder = made.new_folder()
     began_s = time.monotonic()
     started = begin(made, folder)
-    while not is_training(folder):
-        if time.monotonic() > began_s + WITHIN_S or started[0].poll() is not None:
-            raise SystemExit(str(started[0].communicate()))
-        time.sleep(0.005)
-    took_s = time.monotonic() - began_s
-    for each in started:
-        made.hosts.send(each, signal.SIGINT)
-    for each in started:
-        each.communicate(timeout=WITHIN_S)
+    with ended(started):
+        while not is_training(folder):
+            if started[0].poll() is not None:
+                raise Failed(str(started[0].communicate(timeout=WITHIN_S)))
+            if time.monotonic() > began_s + WITHIN_S:
+                raise Failed(f"no step within {WITHIN_S} s")
+            time.sleep(0.005)
+        took_s = time.monotonic() - began_s
+        for each in started:
+            made.hosts.send(each, signal.SIGINT)
+        for each in started:
+            each.communicate(timeout=WITHIN_S)
     return took_s
 
 
@@ -284,11 +327,11 @@ def _over_torchrun(made: Bench, folder: Path) -> list[subprocess.Popen[str]]:
 
 def _alternated(
     kept: Kept, title: str, ours: Callable[[], float], theirs: Callable[[], float], count: int
-) -> Ratio:
-    """Measure the two in turn, those that are not kept."""
+) -> Ratio | None:
+    """Measure the two in turn, those that are not kept; None if that failed."""
     sides = {"ours": ours, "theirs": theirs}
     kept_sides = [kept.repeated(f"{title}, {name}", each) for name, each in sides.items()]
-    return alternate(title, kept_sides[0], kept_sides[1], count)
+    return tried(title, partial(alternate, title, kept_sides[0], kept_sides[1], count))
 
 
 def _rate_of(
@@ -322,6 +365,12 @@ def _told(ratio: Ratio, wanted: float) -> bool:
 PARTS = {"speed": speed, "encryption": encryption, "ring": ring, "start": start_up}
 
 
+def _carried_out(part: str, count: int, kept: Kept) -> list[bool]:
+    """Say of each comparison of a part whether it is what is wanted."""
+    met = tried(part, lambda: [*PARTS[part](count, kept)])
+    return [False] if met is None else met
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
@@ -330,11 +379,14 @@ def main() -> int:
     parser.add_argument("--repetitions", type=int, default=3)
     parser.add_argument("--kept", type=Path, help="figures already measured; more are added")
     arguments = parser.parse_args()
+    if (missing := why_no_hosts()) is not None:
+        print(f"no hosts can be made here: {missing}")
+        return 1
     kept = Kept(arguments.kept)
     chosen = arguments.parts or [*PARTS]
     if unknown := [each for each in chosen if each not in PARTS]:
         parser.error(f"no such part: {', '.join(unknown)}")
-    met = [each for part in chosen for each in PARTS[part](arguments.repetitions, kept)]
+    met = [each for part in chosen for each in _carried_out(part, arguments.repetitions, kept)]
     return 0 if all(met) else 1
 
 

@@ -130,12 +130,17 @@ class Hosts:
         tied = ["setpriv", "--pdeathsig", "KILL"]  # nsenter is its parent, and stays outside
         return [*entering, *tied, "env", f"--chdir={cwd or self.folder}", *map(str, command)]
 
-    def know_names(self) -> None:
-        """Have each find the others by name, as programs look for them that are not ssh."""
-        file = self.folder / "names"
-        lines = [f"{self.address(name)} {name}\n" for name in self.names]
-        file.write_text("127.0.0.1 localhost\n" + "".join(lines))
+    def know_names(self, own: str | None = None) -> None:
+        """Have each find the others by name, as programs look for them that are not ssh.
+
+        `own` is what a host's own name stands for on it, if not its address.
+        """
         for name in self.names:
+            known = {each: self.address(each) for each in self.names}
+            known |= {} if own is None else {name: own}
+            file = self.folder / f"names-{name}"
+            lines = [f"{at} {each}\n" for each, at in known.items()]
+            file.write_text("127.0.0.1 localhost\n" + "".join(lines))
             done = self.run(name, ["mount", "--no-mtab", "--bind", file, "/etc/hosts"])
             assert done.returncode == 0, done.stderr
 
@@ -223,15 +228,23 @@ class Hosts:
             key = str(self.folder / "ssh" / name)
             subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", key], check=True)
 
-    def _write_addresses(self) -> None:
+    def know_only_names(self, own: str) -> None:
+        """Have ssh too find the hosts by what their names stand for."""
+        self.know_names(own)
+        self._write_addresses(has_addresses=False)
+
+    def _write_addresses(self, *, has_addresses: bool = True) -> None:
         """Have ssh know every host by its name."""
         ssh = self.folder / "ssh"
         made = {name: self.address(name) for name in self.names}
         nowhere = made[self.names[-1]].rpartition(".")[0] + ".250"
-        known = [f"{at} {(ssh / f'host_{name}.pub').read_text()}" for name, at in made.items()]
+        known = [
+            f"{name},{at} {(ssh / f'host_{name}.pub').read_text()}" for name, at in made.items()
+        ]
         (ssh / "known").write_text("".join(known))
         entries = [f"Host {name}\n  HostName {at}\n" for name, at in made.items()]
-        entries += [
+        entries = [
+            *(entries if has_addresses else []),
             f"Host {NOWHERE}\n  HostName {nowhere}\n",
             f"Host {REFUSED}\n  HostName {made[self.names[0]]}\n  IdentityFile {ssh}/stranger\n",
             f"Host * !{REFUSED}\n  IdentityFile {ssh}/user\n",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import random
 import signal
 import subprocess
@@ -79,6 +80,8 @@ class Loss:
 
     strike: Callable[[Hosts, subprocess.Popen[str]], None]
     is_there: Callable[[Hosts], object] = lambda _: True
+    within_s: float = 10.0
+    """How soon the driver is to say so, or nothing to be left."""
 
     def __call__(self, hosts: Hosts, driver: subprocess.Popen[str]) -> float:
         """Take it away; gives when that was."""
@@ -112,6 +115,15 @@ def _kill_raylet(hosts: Hosts, _: subprocess.Popen[str]) -> None:
     hosts.kill_process("b", int(found))
 
 
+def _agents(hosts: Hosts) -> list[int]:
+    """The agent of host b, once it has called, and whom it has just forked."""
+    return _called(hosts, "b", "pace-agent")
+
+
+def _kill_agent(hosts: Hosts, _: subprocess.Popen[str]) -> None:
+    hosts.kill_process("b", min(_agents(hosts)))
+
+
 def interrupt_driver(hosts: Hosts, driver: subprocess.Popen[str]) -> None:
     hosts.send(driver, signal.SIGINT)
 
@@ -120,26 +132,38 @@ _HOST: Final = {
     "host killed": Loss(lambda hosts, _: hosts.kill("b")),
     "link cut": Loss(lambda hosts, _: hosts.cut("b")),
 }
-NAMED: Final = _HOST | {"ssh dropped": Loss(_drop_ssh, _connections)}
+_AGENT: Final = {"agent killed": Loss(_kill_agent, _agents, within_s=5.0)}
+NAMED: Final = _HOST | _AGENT | {"ssh dropped": Loss(_drop_ssh, _connections)}
 """Losses of host b, after which the driver says so."""
 DRIVERS: Final = {
     "driver killed": Loss(lambda _, driver: driver.kill()),
     "driver's host killed": Loss(lambda hosts, _: hosts.kill("a")),
 }
-TORCHRUN_NAMED: Final = {name: Loss(each.strike, _is_served) for name, each in _HOST.items()}
+TORCHRUN_NAMED: Final = {
+    name: Loss(each.strike, _is_served) for name, each in _HOST.items()
+} | _AGENT
 """From when on our command is there: before, torchrun is by itself."""
-RAY_NAMED: Final = _HOST | {"raylet killed": Loss(_kill_raylet)}
+RAY_NAMED: Final = _HOST | _AGENT | {"raylet killed": Loss(_kill_raylet)}
 
 
 def keepers(hosts: Hosts, name: str) -> list[int]:
     """Give the processes of a host that are its keepers, outer ones too."""
+    return _called(hosts, name, "pace-keeper")
+
+
+def _called(hosts: Hosts, name: str, what: str) -> list[int]:
+    """Give the processes of a host that have a name, as `ps` shows it."""
     root = Path(f"/proc/{hosts.pid(name)}/root/proc")
-    names = {pid: root.joinpath(str(pid), "comm") for pid in hosts.processes(name)}
-    return [pid for pid, comm in names.items() if comm.read_text().strip() == "pace-keeper"]
+    found = []
+    for pid in hosts.processes(name):
+        with contextlib.suppress(OSError):  # it has ended meanwhile
+            if root.joinpath(str(pid), "comm").read_text().strip() == what:
+                found.append(pid)
+    return found
 
 
-_NAMES: Final = ("(b)", "not reached: b", "it has 2 with CPUs")
-"""How an error names host b; Ray has forgotten the names of nodes that are gone."""
+_NAMES: Final = ("(b)", "not reached: b", "gone: b")
+"""How an error names host b."""
 _NO_LOSS: Final = ("starting: ", "waiting for", "could not be measured", "the clock of")
 _OURS: Final = ("-m paceline", "ray::NodeActor", "pace-", "paceline-")
 

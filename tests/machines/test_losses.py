@@ -22,7 +22,7 @@ from tests.machines.losses import (
     started,
     wait_until,
 )
-from tests.machines.runs import assert_nothing_is_left, is_training, over_ssh
+from tests.machines.runs import assert_nothing_is_left, is_training, only_run, over_ssh
 
 MOMENTS = 10
 RESTARTED = ("--strategy", "ring", "--on-failure", "restart", "--checkpoint-every", "1s")
@@ -119,6 +119,22 @@ def test_a_worker_that_is_killed_has_all_started_again_from_a_checkpoint(hosts):
     (lost,) = result["disturbances"]
     assert lost["who"] == "worker1"
     assert 0 < lost["from_step"] <= lost["lost_step"] < result["global_steps"]
+    assert_nothing_is_left(hosts)
+
+
+@pytest.mark.parametrize("strategy", ["ring", "ps-async"])
+def test_a_run_that_may_go_on_does_so_without_a_host(strategy, hosts):
+    asked = ("--strategy", strategy, "--on-failure", "go-on", "--seconds", 20)
+    driver = hosts.start("a", over_ssh(*asked))
+    wait_until(lambda: is_training(hosts.folder))
+    hosts.kill("c")
+    _, told = driver.communicate(timeout=PATIENCE_S)
+    assert driver.returncode == 0, told
+    result = json.loads((only_run(hosts.folder).path / "result.json").read_text())
+    assert result["status"] == "finished"
+    (lost,) = result["disturbances"]
+    assert lost["who"] == "worker2"
+    assert lost["lost_step"] < result["global_steps"]
     assert_nothing_is_left(hosts)
 
 

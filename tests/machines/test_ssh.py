@@ -9,7 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.machines.hosts import NOWHERE, REFUSED
-from tests.machines.runs import CONFORMANCE, assert_nothing_is_left, only_run, over_ssh
+from tests.machines.losses import wait_until
+from tests.machines.runs import (
+    CONFORMANCE,
+    assert_nothing_is_left,
+    is_training,
+    only_run,
+    over_ssh,
+)
 from tests.machines.strategies import asked_for, assert_as_on_one_machine, cases, trusting
 from tests.paths import ROOT
 
@@ -37,6 +44,29 @@ def test_three_hosts_come_to_what_one_machine_comes_to(strategy, workload, hosts
     assert done.returncode == 0, done.stderr
     assert_nothing_is_left(hosts)
     assert_as_on_one_machine(strategy, workload, "ssh", there, here)
+
+
+@pytest.mark.thorough
+def test_a_second_run_on_the_same_hosts_does_not_disturb_the_first(hosts, folder):
+    folders = [folder / name for name in ("first", "second")]
+    for each in folders:
+        each.mkdir()
+    first = hosts.start("a", over_ssh("--strategy", "ring", "--seconds", 30), cwd=folders[0])
+    wait_until(lambda: first.poll() is not None or is_training(folders[0]))
+    meanwhile = over_ssh("--strategy", "ps-sync", "--worker-steps", 60, hosts="b,c,a")
+    second = hosts.run("b", meanwhile, cwd=folders[1])
+    assert second.returncode == 0, second.stderr
+    assert first.poll() is None, "it has ended before the second one was done"
+    _, told = first.communicate(timeout=100)
+    assert first.returncode == 0, told
+    results = [json.loads((only_run(each).path / "result.json").read_text()) for each in folders]
+    for each in results:
+        assert each["status"] == "finished"
+        assert each["refused_calls"] == 0
+        assert not any(seat["rejected_peers"] for seat in (*each["workers"], *each["servers"]))
+    listeners = [{at for own in each["listeners"].values() for at in own} for each in results]
+    assert listeners[0].isdisjoint(listeners[1])
+    assert_nothing_is_left(hosts)
 
 
 class TestErrors:

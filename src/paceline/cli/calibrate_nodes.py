@@ -26,9 +26,10 @@ def calibrate_nodes(table: dict[str, Any], spec: RunSpec, repeat: int, out: Path
 
 def _measure(spec: RunSpec, repeat: int, out: Path | None) -> None:
     from paceline.display.consoles import wide_console
-    from paceline.engine.on_nodes import on_nodes
+    from paceline.engine.on_nodes import on_nodes, workers_on
     from paceline.engine.packing import luggage_of
 
+    workers_on(spec.cluster)
     spec.cluster.verify()
     whole = out or Path(f"{spec.workload.name.rpartition(':')[2]}.rates.toml")
     nodes = list(dict.fromkeys(seat.node for seat in spec.seats()))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
 import typer
 
@@ -16,7 +16,8 @@ _PANEL: Final = "Other machines"
 ClusterOption = Annotated[
     str | None,
     typer.Option(
-        help="Do it on each node of a cluster of real machines: ssh, torchrun, ...; default: here.",
+        help="Do it on each node of a cluster of real machines: ssh, torchrun, ray, manual; "
+        "default: here.",
         rich_help_panel=_PANEL,
     ),
 ]
@@ -60,13 +61,23 @@ def cluster_table(
 
 def cluster_elsewhere(table: dict[str, Any]) -> Cluster:
     """Make the cluster, and check that it has nodes that are other machines."""
+    from paceline.engine.on_nodes import workers_on
     from paceline.parts import cluster_of
 
     cluster = cluster_of(table)
     if not cluster.is_elsewhere:
         reason = "it has no other machines: leave it out to do this here"
-        raise SpecError([Problem("cluster.name", cluster.name, reason, ("ssh", "torchrun"))])
+        raise SpecError([Problem("cluster.name", cluster.name, reason, _elsewhere())])
     if problems := [*cluster.problems()]:
         raise SpecError(problems)
+    workers_on(cluster)
     cluster.verify()
     return cluster
+
+
+def _elsewhere() -> tuple[str, ...]:
+    """Name the clusters that have other machines."""
+    from paceline.clusters import CLUSTERS
+
+    made = {name: cast("type[Cluster]", CLUSTERS.find(name)[0]) for name in CLUSTERS.entries}
+    return tuple(name for name, each in made.items() if each.is_elsewhere)

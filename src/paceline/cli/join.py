@@ -73,10 +73,13 @@ def _join_by_hand(driver: str, name: str | None, wait_s: float) -> NoReturn:
 
 
 def _serve(source: str, wait_s: float | None) -> None:
+    from paceline.system.preloading import Preloading
+
+    torch = Preloading("torch", "lib/libtorch_cpu.so")  # beside all that comes before its import
     from paceline.clusters.agents.agent import serve
     from paceline.clusters.agents.manual.joining import tell
 
-    serve(_line(source, wait_s))
+    serve(_line(source, wait_s), torch)
     if wait_s is not None:
         tell("the run is over")
 

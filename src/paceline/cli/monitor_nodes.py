@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import signal
 import sys
@@ -34,7 +35,7 @@ def _watch(table: dict[str, Any], command: list[str], interval_s: float, out: Pa
     cluster = cluster_elsewhere(table)
     codes: dict[str, int] = {}
     printed = _Prefixed()
-    with sink(out, first="node") as show:
+    with sink(out, first="node") as show, contextlib.closing(printed):
         for node, said in on_nodes(cluster, _ENTRY, asked, printed=printed.show):
             if "problem" in said:
                 reason = f"cannot be started on {node}: {said['problem']}"
@@ -60,3 +61,8 @@ class _Prefixed:
         for line in lines:
             sys.stdout.write(f"{node}: {line.decode(errors='replace')}\n")
         sys.stdout.flush()
+
+    def close(self) -> None:
+        """Show last lines that were not ended."""
+        for node in sorted(node for node, begun in self._begun.items() if begun):
+            self.show(node, b"\n")

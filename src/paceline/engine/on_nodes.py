@@ -15,7 +15,7 @@ from paceline.clusters.luggage import Packed
 from paceline.comm.line import LineClosed
 from paceline.comm.roster import Seat
 from paceline.comm.words import Answered, Failed, Piece
-from paceline.errors import RunError
+from paceline.errors import Problem, RunError, SpecError
 from paceline.store.runs import RunDir
 from paceline.system.waiting import Deadline
 
@@ -62,9 +62,18 @@ def on_nodes(
             crew.end()
 
 
+def workers_on(cluster: Cluster) -> int:
+    """Say how many workers its nodes are for; raises `SpecError` if it has no number of nodes."""
+    number = cluster.workers_meant(0)
+    if number is None:
+        reason = "no number of nodes was given, and there are no workers to go by"
+        raise SpecError([Problem("cluster.nodes", None, f"{reason}: --set cluster.nodes=3")])
+    return number
+
+
 def _one_each(cluster: Cluster) -> list[Seat]:
     """Give the first worker of each node."""
-    seats = cluster.seats(cluster.workers_meant(0) or 1, 0)
+    seats = cluster.seats(workers_on(cluster), 0)
     first: dict[str, Seat] = {}
     for seat in seats:
         if seat.role == "worker":

@@ -9,7 +9,7 @@ from paceline.clusters.agents.crew import AgentsCrew
 from paceline.clusters.agents.fleet import Agent, Fleet, Launch, awaited
 from paceline.clusters.base import Departure, Job
 from paceline.clusters.kept import KeptNode
-from paceline.comm.keeper_words import FROM_KEEPERS, Arrived
+from paceline.comm.keeper_words import FROM_KEEPERS, Arrived, KeeperReady
 from paceline.comm.line import LineClosed
 from paceline.comm.pair_line import PairLine
 from paceline.comm.roster import Seat
@@ -129,6 +129,69 @@ def test_a_node_that_is_lost_before_its_seats_are_started_is_named(known, told):
     try:
         with pytest.raises(NodeMissing, match=told):
             AgentsCrew(job, fleet, encrypts=True, let_go=fleet.close)
+    finally:
+        board.close()
+        line.close()
+
+
+@pytest.fixture
+def crew():
+    """One that is seated on two nodes, in whose start nothing is of interest."""
+    made, fleet = AgentsCrew.__new__(AgentsCrew), Fleet()
+    fleet.labels |= {"node0": "node0 (a)", "node1": "node1 (b)", "node2": "node2 (c)"}
+    lines = {node: FakeLine() for node in ("node0", "node1")}
+    nodes = {node: KeptNode(each, [], "it is gone") for node, each in lines.items()}
+    made._fleet, made._nodes, made._left, made.pairs = fleet, nodes, [], ()
+    yield made
+    for each in lines.values():
+        each.close()
+
+
+def knows_clocks(crew, *unsure_s: float) -> None:
+    for kept, each in zip(crew._nodes.values(), unsure_s, strict=True):
+        kept.line.say(KeeperReady(1, 0.25, each))
+    crew.departures()
+
+
+def test_a_clock_that_is_known_badly_is_a_warning_with_how_far_it_may_be_off(crew):
+    knows_clocks(crew, 0.4e-3, 3e-3)
+    (told,) = crew.warnings
+    assert told.startswith("the clock of node1 (b) is known to ± 3.0 ms only: ")
+    assert [each.clock_uncertainty_s for each in crew.links] == [0.4e-3, 3e-3]
+
+
+def test_clocks_that_are_known_to_a_millisecond_are_none(crew):
+    knows_clocks(crew, 0.4e-3, 1e-3)
+    assert not crew.warnings
+
+
+def test_a_way_that_could_not_be_measured_is_a_warning_of_the_runs_that_use_it(crew):
+    knows_clocks(crew, 0.0, 0.0)
+    crew._fleet.pairs.problems |= {
+        ("node0", "node1"): "[Errno 113] No route to host",
+        ("node0", "node2"): "no answer",
+    }
+    (told,) = crew.warnings
+    way = "the way between node0 (a) and node1 (b)"
+    assert told == f"{way} could not be measured: [Errno 113] No route to host"
+
+
+@pytest.mark.parametrize("hosts", ["ab", "aa"], ids=["two machines", "one machine"])
+def test_a_node_that_others_would_look_for_on_themselves_is_refused(hosts, crew):
+    line, board = FakeLine(), Switchboard(NOTHING)
+    for index, address in enumerate(("10.0.0.1", "127.0.0.1")):
+        word = Arrived(pid=1, host=hosts[index], address=address, cores=1.0, versions={})
+        crew._fleet.agents[f"node{index}"] = Agent(line, word, board)
+    crew._interface = None
+    told = (
+        r"node1 \(b\): it calls from 127\.0\.0\.1, where no other node finds it: cluster\.address"
+    )
+    try:
+        if hosts == "aa":
+            crew._refuse_loopback(["node0", "node1"])
+        else:
+            with pytest.raises(NodeMissing, match=told):
+                crew._refuse_loopback(["node0", "node1"])
     finally:
         board.close()
         line.close()

@@ -32,6 +32,7 @@ from paceline.comm.tcp_line import TcpLine
 from paceline.comm.words import Word
 from paceline.system import linux
 from paceline.system.cores import usable_cores
+from paceline.system.preloading import Preloading
 
 # How often it is looked whether the driver's host is still there.
 _LOOK_S: Final = 1.0
@@ -47,15 +48,15 @@ def called(invitation: Invitation) -> TcpLine:
     return dial(invitation, TO_AGENTS, looks_after=False)
 
 
-def serve(line: TcpLine) -> None:
-    """Be the agent of a node until the driver is gone."""
+def serve(line: TcpLine, torch: Preloading | None = None) -> None:
+    """Be the agent of a node until the driver is gone; `torch` may be being loaded meanwhile."""
     os.environ[SEAT_VARIABLE] = "1"
     signal.signal(signal.SIGCHLD, _reap)
     sweep()  # after an agent that was killed with all of its own
     with contextlib.suppress(LineClosed):
         line.send(_arrived(line))
         while not line.hang_up_if_cut_off():
-            keepers = _heed(line.receive(_LOOK_S), line)
+            keepers = _heed(line.receive(_LOOK_S), line, torch)
             if keepers is not None:
                 _be_keeper(keepers)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -81,23 +82,25 @@ def _reap(*_: object) -> None:
             pass
 
 
-def _import(modules: Sequence[str]) -> None:
+def _import(modules: Sequence[str], torch: Preloading | None) -> None:
     """Import what seats will need, once for all runs that are to come."""
     missing = [name for name in modules if name not in sys.modules]
     for name in missing:
         with contextlib.suppress(ImportError):  # a seat will say so
             importlib.import_module(name)
+    if torch is not None:
+        torch.wait()
     if missing:
         assert threading.active_count() == 1, "a thread does not survive a fork"
         gc.collect()
         gc.freeze()  # the collector then leaves the shared pages of the forks alone
 
 
-def _heed(word: Word | None, line: TcpLine) -> TcpLine | None:
+def _heed(word: Word | None, line: TcpLine, torch: Preloading | None) -> TcpLine | None:
     """Do what the driver asks for; in a keeper that was forked for it, gives its own line."""
     match word:
         case Serve():
-            _import(word.imports)
+            _import(word.imports, torch)
             return _forked(word.invitation, line)
         case Expect():
             line.send(expect(word, line.own_address(), line.send))

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Final, final
 
+from paceline.clusters.agents.addresses import is_loopback
 from paceline.clusters.agents.fleet import Agent, Fleet, awaited
 from paceline.clusters.agents.pairs import link_of
 from paceline.clusters.base import Crew, Departure, Job
@@ -71,6 +72,7 @@ class AgentsCrew(Crew):
         by_node: dict[str, list[Seat]] = {}
         for seat in job.seats:
             by_node.setdefault(seat.node, []).append(seat)
+        self._refuse_loopback([*by_node])
         self.pairs = self._fleet.pairs.measured(
             [*by_node],
             self._interface,
@@ -92,6 +94,17 @@ class AgentsCrew(Crew):
             self.lines[seat.name] = awaited(
                 board, seat.name, seat.name, Deadline(_CALLING_S), partial(self._failure_of, seat)
             )
+
+    def _refuse_loopback(self, nodes: Sequence[str]) -> None:
+        """Raise `NodeMissing` of a node where other machines would look for it on themselves."""
+        arrived = {node: self._fleet.agents[node].arrived for node in nodes}
+        if self._interface is not None or len({each.host for each in arrived.values()}) < 2:
+            return
+        for node, each in arrived.items():
+            if is_loopback(each.address):
+                hint = "cluster.address names this machine's address on the network of the nodes"
+                reason = f"it calls from {each.address}, where no other node finds it: {hint}"
+                raise NodeMissing(self._fleet.labels[node], reason)
 
     def _threads_on(self, job: Job, node: str, seats: Sequence[Seat]) -> int:
         """Share the cores of a node among its own workers."""

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import re
 import shlex
 import shutil
-import socket
 import subprocess
 import tempfile
 from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import field
-from functools import cached_property, partial
-from typing import IO, Final, final
+from functools import cache, cached_property, partial
+from typing import IO, Any, Final, final
 
+from paceline.clusters.agents.addresses import address_for, is_loopback, no_way
 from paceline.clusters.agents.fleet import Launch, Launcher
 from paceline.clusters.agents.fleets import start_crew
 from paceline.clusters.agents.remote import Remote
@@ -21,6 +22,7 @@ from paceline.clusters.base import Crew, Job
 from paceline.clusters.placing import empty_nodes, placed
 from paceline.comm.invitation import Invitation
 from paceline.comm.roster import Seat
+from paceline.description import Positive
 from paceline.errors import NodeMissing, Problem, SpecError
 from paceline.system import linux
 from paceline.system.waiting import Deadline, end_of
@@ -31,6 +33,11 @@ _MOST_SHOWN: Final = 1000
 # Exit codes: a shell that finds no such command, and ssh itself, whatever the command's would be.
 _NOT_FOUND: Final = 127
 _SSHS_OWN: Final = 255
+# Reading a configuration takes milliseconds, unless it runs commands (`Match exec`) that wait.
+_READING_S: Final = 10.0
+_UNREACHED: Final = re.compile(r"cannot call the driver at .*: (timed out|\[Errno)")
+# All hosts of the command that this process carries out: a run of it may need some of them only.
+_listed: Final[list[str]] = []
 
 
 @final
@@ -43,6 +50,8 @@ class Ssh(Remote):
     """The interpreter to start on each of them, the one that Paceline is installed for."""
     pythons: dict[str, str] = field(default_factory=dict)
     """Interpreters that differ, by host."""
+    cores: dict[str, Positive] = field(default_factory=dict)
+    """How many cores of a host its workers share as threads, by host; unless given, all it has."""
 
     @property
     def name(self) -> str:
@@ -55,9 +64,11 @@ class Ssh(Remote):
             yield Problem("cluster.hosts", self.hosts, "a host is named twice")
         if any(host.startswith("-") or not host for host in self.hosts):
             yield Problem("cluster.hosts", self.hosts, "not the name of a host")
-        if unknown := [host for host in self.pythons if host not in self.hosts]:
-            reason = f"not one of the hosts: {', '.join(unknown)}"
-            yield Problem("cluster.pythons", self.pythons, reason, self.hosts)
+        by_host: dict[str, dict[str, Any]] = {"pythons": self.pythons, "cores": self.cores}
+        for name, given in by_host.items():
+            if unknown := [host for host in given if host not in self.hosts]:
+                reason = f"not one of the hosts: {', '.join(unknown)}"
+                yield Problem(f"cluster.{name}", given, reason, self.hosts)
 
     def seats(
         self, num_workers: int, num_servers: int, *, servers_apart: bool = False
@@ -77,8 +88,10 @@ class Ssh(Remote):
         return max(1, len(self.hosts) - num_apart)
 
     def for_one(self) -> Ssh:
-        pythons = {host: path for host, path in self.pythons.items() if host in self.hosts[:1]}
-        return dataclasses.replace(self, hosts=self.hosts[:1], pythons=pythons)
+        first = self.hosts[:1]
+        pythons = {host: path for host, path in self.pythons.items() if host in first}
+        cores = {host: number for host, number in self.cores.items() if host in first}
+        return dataclasses.replace(self, hosts=first, pythons=pythons, cores=cores)
 
     def group_problems(
         self, num_workers: int, num_servers: int, *, servers_apart: bool = False
@@ -86,6 +99,14 @@ class Ssh(Remote):
         num_apart = num_servers if servers_apart else 0
         for reason in empty_nodes(len(self.hosts), num_workers, num_apart):
             yield Problem("cluster.hosts", self.hosts, reason)
+
+    @contextlib.contextmanager
+    def assembled(self) -> Iterator[bool]:
+        _listed.extend(self.hosts)
+        try:
+            yield True
+        finally:
+            _listed.clear()
 
     def verify(self) -> None:
         if shutil.which("ssh") is None:
@@ -113,13 +134,20 @@ class _SshLauncher(Launcher):
         # Modules of the folder that ssh logs in to take the place of none: see `own_command`.
         command = f"exec {shlex.quote(python)} -P -m paceline join -"
         ssh = ["ssh", *_OPTIONS, host, command]
-        return _SshLaunch(ssh, invitation, partial(_meaning, host, python), self)
+        meaning = partial(_meaning, host, python, invitation)
+        return _SshLaunch(ssh, invitation, meaning, self)
 
     def identity(self, node: str) -> Hashable:
-        return ("ssh", self._hosts[node], self._python(node), self._cluster.address)
+        most = self.most_cores(node)
+        return ("ssh", self._hosts[node], self._python(node), most, self.own_address(node))
+
+    def most_cores(self, node: str) -> float | None:
+        return self._cluster.cores.get(self._hosts[node])
 
     def _python(self, node: str) -> str:
-        return self._cluster.pythons.get(self._hosts[node], self._cluster.python)
+        python = self._cluster.pythons.get(self._hosts[node], self._cluster.python)
+        # Quoted for the shell there, a tilde is no home; and home is where ssh logs in to.
+        return f"./{python[2:]}" if python.startswith("~/") else python
 
     @cached_property
     def leaving(self) -> Deadline:
@@ -127,9 +155,11 @@ class _SshLauncher(Launcher):
         return Deadline(_LEAVING_S)
 
     def own_address(self, node: str) -> str:
-        host = self._hosts[node]
+        if self._cluster.address is not None:
+            return self._cluster.address
+        host, *others = dict.fromkeys([self._hosts[node], *self._hosts.values(), *_listed])
         try:
-            return self._cluster.address or address_towards(_host_name(host))
+            return address_for(_host_name(host), map(_host_name, others))
         except OSError as error:
             raise NodeMissing(self.label(node), no_way(error)) from error
 
@@ -198,8 +228,10 @@ class _SshLaunch(Launch):
         self._said.close()
 
 
-def _meaning(host: str, python: str, code: int, told: str) -> str:
+def _meaning(host: str, python: str, invitation: Invitation, code: int, told: str) -> str:
     """Say what the end of an ssh means to who asked for it."""
+    if _UNREACHED.search(told):
+        return _not_reached(invitation.host, invitation.port)
     if code == _NOT_FOUND:
         return f"no interpreter {python!r} there: cluster.python or cluster.pythons names another"
     if "Unknown option: -P" in told:
@@ -213,23 +245,31 @@ def _meaning(host: str, python: str, code: int, told: str) -> str:
     return "its agent has ended"
 
 
+def _not_reached(address: str, port: int) -> str:
+    """Say why an agent may not reach the address that it was to call."""
+    hint = "cluster.address names the address of this machine that leads there"
+    if is_loopback(address):
+        return f"it was to call {address}, where it only reaches itself: {hint}"
+    return f"it does not reach {address} port {port} of this machine: a firewall? Else, {hint}"
+
+
+@cache
 def _host_name(host: str) -> str:
-    """Ask ssh where a name of its configuration leads."""
-    told = subprocess.run(["ssh", "-G", host], capture_output=True, text=True, check=False).stdout
+    """Ask ssh where a name of its configuration leads; raises `OSError` if it does not answer."""
+    asked = ["ssh", "-G", host]
+    try:
+        told = subprocess.run(
+            asked,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_READING_S,
+        ).stdout
+    except subprocess.TimeoutExpired as error:
+        reason = "does ~/.ssh/config run a command that waits?"
+        raise TimeoutError(
+            f"`ssh -G {host}` did not end within {_READING_S:g} s: {reason}"
+        ) from error
     found = [line.split(None, 1)[1] for line in told.splitlines() if line.startswith("hostname ")]
     return found[0] if found else host.rpartition("@")[2]
-
-
-def no_way(error: OSError) -> str:
-    """Say why no address of this machine leads to a host."""
-    hint = "cluster.address names the address of this machine that it is to call"
-    return f"no way leads there from here: {error.strerror}; behind a jump host, {hint}"
-
-
-def address_towards(host: str) -> str:
-    """Give the address of this machine that leads to a host; nothing is sent."""
-    family, kind, _, _, address = socket.getaddrinfo(host, 9, type=socket.SOCK_DGRAM)[0]
-    with socket.socket(family, kind) as probe:
-        probe.connect(address)
-        own: str = probe.getsockname()[0]
-        return own

@@ -2,10 +2,12 @@
 
 import pytest
 
-from paceline.clusters.agents.manual import describe
-from paceline.clusters.agents.manual.describe import Manual
+from paceline.clusters.agents import addresses
+from paceline.clusters.agents.manual import describe, joining
+from paceline.clusters.agents.manual.describe import Manual, _ManualLauncher
 from paceline.errors import SpecError
 from paceline.spec import RunSpec
+from tests.clusters.agents import ways
 
 # As in report 004.
 LIST = {"ps": ("10.0.0.13:2861",), "worker": ("10.0.0.11:2861", "10.0.0.12:2861")}
@@ -75,3 +77,22 @@ def test_what_to_type_on_each_machine():
     told = Manual(hosts=LIST, address="10.0.0.1").commands(["run", "my list.toml"])
     assert "paceline run 'my list.toml'" in told
     assert told.count("paceline join 10.0.0.1:2860") == 3
+
+
+SECRET = "0123456789abcdef" * 4
+
+
+@pytest.mark.parametrize("name", [None, "vm1"])
+def test_the_drivers_own_host_is_known_by_the_address_it_calls_from(name, monkeypatch):
+    """In a list of names, where its own stands for a loopback address."""
+    monkeypatch.setattr(describe, "_secrets", [SECRET])
+    monkeypatch.setattr(describe, "numeric", ways.numeric)
+    monkeypatch.setattr(joining, "numeric", ways.numeric)
+    monkeypatch.setattr(addresses, "address_towards", ways.known)
+    monkeypatch.setattr(joining, "address_towards", ways.known)
+    launcher = _ManualLauncher(Manual(hosts={"worker": ("vm1", "vm2", "vm3")}))
+    assert launcher.own_address("node0") == launcher.own_address("node2") == ways.DRIVER
+    typed = joining.invited(SECRET, ways.DRIVER, 2860, name, 1.0)
+    assert typed.who == launcher.who("node0") == f"host {ways.DRIVER}"
+    assert bytes.fromhex(typed.token) == launcher.token("node0")
+    assert {*launcher.expected()} == {"host 10.0.0.1", "host 10.0.0.2", "host 10.0.0.3"}

@@ -1,6 +1,8 @@
 """`--cluster ray`, as far as it goes without Ray."""
 
 import importlib.util
+import sys
+from types import SimpleNamespace
 
 import pytest
 
@@ -46,3 +48,24 @@ def test_workers_do_not_inherit_rays_token():
     assert not _is_for_all("RAY_AUTH_TOKEN")
     assert not _is_for_all("RAY_AUTH_TOKEN_PATH")
     assert _is_for_all("PATH")
+
+
+def ray_with(monkeypatch, **is_alive):
+    """Have Ray know these nodes, by host."""
+    nodes = [
+        {"NodeID": host, "NodeManagerHostname": host, "Alive": alive, "Resources": {"CPU": 2.0}}
+        for host, alive in is_alive.items()
+    ]
+    monkeypatch.setitem(sys.modules, "ray", SimpleNamespace(nodes=lambda: nodes))
+
+
+def test_with_too_few_nodes_those_that_are_gone_are_named(monkeypatch):
+    ray_with(monkeypatch, a=True, b=False, c=True)
+    with pytest.raises(ValueError, match="it has 2 with CPUs; gone: b; if it can add some"):
+        offers.bundles(3, None, {}, [])
+
+
+def test_a_node_that_has_come_again_is_not_gone(monkeypatch):
+    ray_with(monkeypatch, a=True, b=True)
+    with pytest.raises(ValueError, match="it has 2 with CPUs; if it can add some"):
+        offers.bundles(3, None, {}, [])

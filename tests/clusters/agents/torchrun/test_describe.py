@@ -1,13 +1,18 @@
 """`--cluster torchrun` where there is no torchrun, and what it prints."""
 
 import sys
+from types import SimpleNamespace
 
 import pytest
 
 from paceline.cli import main
+from paceline.clusters.agents import addresses
 from paceline.clusters.agents.torchrun.describe import Torchrun
+from paceline.clusters.agents.torchrun.driving import TorchrunLauncher
+from paceline.clusters.agents.torchrun.words import Hello
 from paceline.errors import SpecError
 from paceline.spec import RunSpec
+from tests.clusters.agents import ways
 
 TABLE = {"workload": "logistic-mnist", "strategy": "ring", "cluster": {"name": "torchrun"}}
 
@@ -59,3 +64,16 @@ def test_without_torchrun_it_is_said_how_to_start_it(monkeypatch, capsys):
     monkeypatch.delenv("RANK", raising=False)
     assert command(monkeypatch, "--cluster", "torchrun") == 2
     assert "not started by torchrun" in capsys.readouterr().err
+
+
+def said(host: str, address: str) -> Hello:
+    return Hello(host=host, address=address, number="")
+
+
+@pytest.mark.parametrize("others", [{}, {2: said("vm3", "10.0.0.3")}], ids=["two", "three"])
+def test_a_node_that_keeps_the_store_is_found_by_its_name(others, monkeypatch):
+    """It reaches the store through its loopback device, and so knows no other address of its."""
+    monkeypatch.setattr(addresses, "address_towards", ways.known)
+    hellos = {1: said("vm2", "127.0.0.1"), **others}
+    launcher = TorchrunLauncher(SimpleNamespace(hellos=hellos), None)
+    assert launcher.own_address("node0") == launcher.own_address("node1") == ways.DRIVER

@@ -12,6 +12,7 @@ from typing import Annotated, Final, Literal, final
 
 from annotated_types import Ge, Le
 
+from paceline.clusters.agents.addresses import address_for, is_loopback
 from paceline.clusters.agents.fleet import Launch, Launcher, as_guests
 from paceline.clusters.agents.fleets import start_crew
 from paceline.clusters.agents.manual.meeting import (
@@ -25,7 +26,6 @@ from paceline.clusters.agents.manual.meeting import (
 )
 from paceline.clusters.agents.remote import Remote
 from paceline.clusters.agents.secret import FILE_VARIABLE, MAKE, take_secret
-from paceline.clusters.agents.ssh import address_towards
 from paceline.clusters.base import Crew, Job
 from paceline.comm.invitation import Invitation
 from paceline.comm.roster import Seat
@@ -212,7 +212,7 @@ class _ManualLauncher(Launcher):
         found = {}
         for host in dict.fromkeys([*self._hosts.values(), *_listed]):
             with contextlib.suppress(OSError):  # the run that needs it says so
-                address = numeric(host)
+                address = self._known_as(host)
                 found[who_at(address)] = token_of(_own_secret(), address)
         return found
 
@@ -224,24 +224,38 @@ class _ManualLauncher(Launcher):
 
     def _address(self, node: str) -> str:
         try:
-            return numeric(self._hosts[node])
+            return self._known_as(self._hosts[node])
         except OSError as error:
             raise NodeMissing(
                 self.label(node), f"its name is not known here: {error.strerror}"
             ) from error
+
+    def _known_as(self, host: str) -> str:
+        """Give the address by which a host knows itself: the one from which it calls.
+
+        This machine's own name often stands for a loopback address here.
+        """
+        address = numeric(host)
+        called_at = numeric(self._called_at()) if is_loopback(address) else address
+        return address if is_loopback(called_at) else called_at
+
+    def _called_at(self) -> str:
+        """Give where all are to call: at the address that leads to the first host of the list.
+
+        To the first that is another machine, if there is one. Raises `OSError`.
+        """
+        first, *others = dict.fromkeys([*self._hosts.values(), *_listed])
+        return self._cluster.address or address_for(first, others)
 
     def start(self, node: str, invitation: Invitation) -> Launch:
         del node, invitation  # the host makes its own from the secret
         return _Typed()
 
     def own_address(self, node: str) -> str:
-        """All call at one address: the one that leads to the first host of the list."""
-        if self._cluster.address is not None:
-            return self._cluster.address
-        first = next(iter(self._hosts.values()))
         try:
-            return address_towards(first)
+            return self._called_at()
         except OSError as error:
+            first = next(iter(self._hosts.values()))
             raise NodeMissing(
                 self.label(node), f"no way leads to {first}: {error.strerror}"
             ) from error

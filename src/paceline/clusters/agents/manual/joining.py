@@ -7,9 +7,9 @@ import sys
 import time
 from typing import Final, NoReturn
 
+from paceline.clusters.agents.addresses import address_towards, is_loopback
 from paceline.clusters.agents.agent import called
 from paceline.clusters.agents.manual.meeting import invitation_from, numeric, who_at
-from paceline.clusters.agents.ssh import address_towards
 from paceline.comm.dialing import NotTrusted, TurnedAway
 from paceline.comm.invitation import Invitation
 from paceline.comm.line import LineClosed
@@ -32,12 +32,25 @@ def invited(secret: str, host: str, port: int, name: str | None, wait_s: float) 
     deadline = Deadline(wait_s)
     while True:
         try:
-            address = numeric(name) if name else address_towards(host)
+            address = _known_as(name, host)
             return invitation_from(secret, host, port, address, who_at(address))
         except OSError as error:
             if not deadline.left_s:
                 raise RunError(f"no way leads to {name or host}: {error.strerror}") from error
             time.sleep(_AGAIN_S)
+
+
+def _known_as(name: str | None, host: str) -> str:
+    """Give the address by which the driver knows this host.
+
+    It cannot know it by a loopback address, which a machine's own name often stands for, unless it
+    is itself called at one.
+    """
+    if not name:
+        return address_towards(host)
+    address = numeric(name)
+    leading = address_towards(host) if is_loopback(address) else address
+    return address if is_loopback(leading) else leading
 
 
 def go_on_invited(invitation: Invitation, wait_s: float) -> NoReturn:

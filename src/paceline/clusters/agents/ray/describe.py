@@ -8,12 +8,12 @@ from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import field
 from typing import Any, Final, final
 
+from paceline.clusters.agents.addresses import address_towards
 from paceline.clusters.agents.fleet import Launch, Launcher
 from paceline.clusters.agents.fleets import start_crew
 from paceline.clusters.agents.ray.broker import Broker, PlacedNode
 from paceline.clusters.agents.ray.sealing import sealed_for
 from paceline.clusters.agents.remote import Remote
-from paceline.clusters.agents.ssh import address_towards
 from paceline.clusters.agents.versions import differences
 from paceline.clusters.base import Crew, Job
 from paceline.clusters.placing import empty_nodes, placed

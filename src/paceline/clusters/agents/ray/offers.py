@@ -15,6 +15,7 @@ _SHOWN: Final = ("CPU", "GPU")
 _ANSWER_S: Final = 30.0
 _CALLING_S: Final = 2.0
 _MOST_MISSED: Final = 2
+_MOST_NAMED: Final = 4
 
 
 def bundles(
@@ -34,8 +35,8 @@ def bundles(
         needed = f" and {wanted}" if wanted else ""
         more = " more" if others else ""
         raise ValueError(
-            f"{num_nodes}{more} nodes were asked for, and it has {len(totals)}{more} with "
-            f"CPUs{needed}; if it can add some, set cluster.cpus, and it is waited for them"
+            f"{num_nodes}{more} nodes were asked for, and it has {len(totals)}{more} with CPUs"
+            f"{needed}{_gone()}; if it can add some, set cluster.cpus, and it is waited for them"
         )
     return [{"CPU": total, **resources} for total in totals]
 
@@ -44,6 +45,17 @@ def _alive() -> list[dict[str, Any]]:
     import ray
 
     return [each for each in ray.nodes() if each["Alive"]]
+
+
+def _gone() -> str:
+    """Name hosts that were nodes and are none any more, so far as Ray remembers them."""
+    import ray
+
+    names = {is_alive: set[str]() for is_alive in (True, False)}
+    for each in ray.nodes():
+        names[each["Alive"]].add(str(each["NodeManagerHostname"]))
+    gone = sorted(names[False] - names[True] - {""})
+    return f"; gone: {', '.join(gone[:_MOST_NAMED])}" if gone else ""
 
 
 def _has(node: Mapping[str, Any], resources: Mapping[str, float]) -> bool:

@@ -9,9 +9,9 @@ import time
 from collections.abc import Hashable, Mapping
 from typing import Final, final
 
+from paceline.clusters.agents.addresses import address_for
 from paceline.clusters.agents.fleet import Launch, Launcher
 from paceline.clusters.agents.seal import Seal, SecretDiffers
-from paceline.clusters.agents.ssh import address_towards
 from paceline.clusters.agents.torchrun import words
 from paceline.clusters.agents.torchrun.place import RankPlace, node_of
 from paceline.clusters.agents.torchrun.store import Store
@@ -131,14 +131,19 @@ class TorchrunLauncher(Launcher):
     def own_address(self, node: str) -> str:
         """Give the address that leads to the node; for this one's own agent, as to the first other.
 
-        Other nodes call the seats of this one where its agent called.
+        Other nodes call the seats of this one where its agent called. A node that keeps the store
+        may know of itself only that it reaches that through its loopback device.
         """
         if self._address is not None:
             return self._address
-        hellos = self._assembly.hellos
-        hello = hellos.get(_rank_of(node)) or next(iter(hellos.values()), None)
+        hellos = dict(self._assembly.hellos)
+        own = hellos.pop(_rank_of(node), None)
+        told = [*([] if own is None else [own]), *hellos.values()]
+        if not told:
+            return "127.0.0.1"
         try:
-            return "127.0.0.1" if hello is None else address_towards(hello.address)
+            others = [at for each in told for at in (each.host, each.address)]
+            return address_for(told[0].address, others)
         except OSError as error:
             raise NodeMissing(
                 self.label(node), f"no way leads there from here: {error.strerror}"

@@ -7,8 +7,8 @@ import os
 import subprocess
 from typing import Final, final
 
+from paceline.clusters.agents.addresses import address_towards
 from paceline.clusters.agents.seal import Seal, SecretDiffers
-from paceline.clusters.agents.ssh import address_towards
 from paceline.clusters.agents.torchrun import words
 from paceline.clusters.agents.torchrun.place import RankPlace
 from paceline.clusters.agents.torchrun.store import Store
