@@ -174,6 +174,7 @@ def test_a_death_long_after_a_fault_has_ended_is_an_entry_of_its_own(fault: str,
     before, after = scene.outcome.disturbances
     assert (before.known_s, before.ended_s) == (None, 3.0)
     assert (after.fault, after.struck_s, after.known_s) == (None, 23.0, 23.0)
+    assert scene.disturbances.num_faults == 1
     scene.disturbances.started("worker1")
     scene.disturbances.back("worker1")
     before, after = scene.outcome.disturbances

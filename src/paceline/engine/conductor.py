@@ -276,6 +276,7 @@ class Conductor:
             time_s=self._ledger.time_s,
             metrics=metrics_in(evaluations[-1]) if evaluations else {},
             alerts=self._alerts,
+            num_faults=self._disturbances.num_faults,
             **self._newest.known(),
         )
 
