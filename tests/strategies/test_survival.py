@@ -164,13 +164,15 @@ def test_a_run_that_a_fault_has_ended_can_be_finished(tmp_path: Path):
 
 
 @pytest.mark.thorough
-def test_those_that_were_left_can_be_resumed_as_so_many(tmp_path: Path):
+@pytest.mark.parametrize("strategy", ALL)
+@pytest.mark.parametrize("lost", ["worker1", "worker2"])
+def test_those_that_were_left_can_be_resumed_as_so_many(strategy: str, lost: str, tmp_path: Path):
     fields = {"checkpoint_every": 20, "on_failure": "go-on"}
-    parent = carried_out(tmp_path, "ring", "kill:worker1@0.5s", seconds=2.5, **fields)
+    parent = carried_out(tmp_path, strategy, f"kill:{lost}@0.5s", seconds=2.5, **fields)
     checkpoint, _ = newest(RunDir(Path(parent.run)))
-    assert {*checkpoint.manifest.seats} == {"worker0", "worker2"}
+    assert lost not in checkpoint.manifest.seats
     origin = Origin(paceline.load(parent).stored, checkpoint)
-    result = carried_out(tmp_path, "ring", [], origin, num_workers=2, seconds=4, **fields)
+    result = carried_out(tmp_path, strategy, [], origin, num_workers=2, seconds=4, **fields)
     assert result.status == "finished"
 
 
