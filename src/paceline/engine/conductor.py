@@ -208,6 +208,8 @@ class Conductor:
         self._inheritance.attend()
         self._gates.attend()
         self._injector.end_due()
+        if self._gates.phase == "ending":
+            self._injector.conclude()
         if self._gates.phase == "training" and not self._ending.is_stopping:
             steps = self._newest.global_steps
             roster, taking_part = self._attendance.roster, self._gates.taking_part

@@ -129,7 +129,8 @@ def _repeated(run: StoredRun) -> float:
 
 def _undone(run: StoredRun) -> int | None:
     """How many updates a server lost; None where none went back to its snapshot."""
-    known = [e.updates_lost for e in run.result.disturbances if e.updates_lost is not None]
+    noted = [each for each in run.result.disturbances if not each.goes_along]
+    known = [each.updates_lost for each in noted if each.updates_lost is not None]
     return sum(known) if known else None
 
 
