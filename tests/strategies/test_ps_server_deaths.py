@@ -54,6 +54,8 @@ def play(strategy: ParameterServer, **given) -> World:
     if world.has_one_version:
         assert (applied == applied[0]).all(), applied
         assert values <= {0.0, round(1 / len(world.roster.workers), 4)}
+    if world.schedule.most_steps is not None:
+        assert world.newest("server0").server.application.keep.version <= world.schedule.most_steps
     if strategy.name != "ps-sync":
         assert_none_is_lost_silently(world, applied)
         assert_what_is_sent_again_is_applied(world, applied)
@@ -90,6 +92,18 @@ def test_undisturbed_every_push_is_applied_once(strategy: ParameterServer):
     places = [each.place_of(step) for each in world.seats if each.is_worker for step in range(4)]
     assert (world.applied()[:, places] > 0).all()
     assert world.lost == []
+
+
+@pytest.mark.parametrize("strategy", ALL, ids=str)
+def test_undisturbed_as_many_updates_are_made_as_are_wanted(strategy: ParameterServer):
+    world = play(strategy, most_steps=3)
+    assert world.newest("server0").server.application.keep.version == 3
+
+
+@pytest.mark.parametrize("moment", range(1, 30))
+@pytest.mark.parametrize("strategy", ALL, ids=str)
+def test_a_server_may_die_in_a_run_of_so_many_updates(strategy: ParameterServer, moment: int):
+    play(strategy, kills={"server0.0": moment}, most_steps=3, order=moment)
 
 
 @pytest.mark.parametrize("moment", range(1, 40))

@@ -54,10 +54,16 @@ def test_the_others_go_on_without_a_worker_that_is_killed(strategy: str, tmp_pat
         assert result.servers[0].updates >= sum(survivors)
 
 
-@pytest.mark.parametrize("strategy", ["ring", "ps-sync", "ps-ssp"])
-def test_a_worker_that_is_started_again_takes_part(strategy: str, tmp_path: Path):
-    often = {"eval_every": 200, "checkpoint_every": 50}  # it may come at a gate, too
-    result = carried_out(tmp_path, strategy, "restart:worker1@0.5s+0.2s", seconds=9, **often)
+@pytest.mark.parametrize(
+    "strategy",
+    # The ring ends with an error at the first step after which its workers differ in a bit.
+    [{"name": "ring", "check_every": 1}, {"name": "ps-sync"}, {"name": "ps-ssp"}],
+    ids=lambda each: each["name"],
+)
+def test_a_worker_that_is_started_again_takes_part(strategy: dict[str, object], tmp_path: Path):
+    fields = {"eval_every": 200, "checkpoint_every": 50}  # it may come at a gate, too
+    fields["optimizer"] = {"name": "sgd", "lr": 0.01, "momentum": 0.9}
+    result = carried_out(tmp_path, strategy, "restart:worker1@0.5s+0.2s", seconds=9, **fields)
     assert result.status == "finished"
     assert not any("had not copied" in warning for warning in result.warnings)
     (noted,) = result.disturbances
