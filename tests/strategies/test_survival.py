@@ -72,6 +72,26 @@ def test_a_worker_that_is_started_again_takes_part(strategy: dict[str, object], 
     assert result.workers[1].worker_steps > 0
 
 
+@pytest.mark.parametrize(
+    "strategy", [{"name": "ring", "check_every": 1}, {"name": "ps-async"}], ids=lambda e: e["name"]
+)
+def test_a_late_worker_trains_with_the_others_from_then_on(
+    strategy: dict[str, object], tmp_path: Path
+):
+    result = carried_out(tmp_path, strategy, "late:worker2@0.5s", seconds=6)
+    assert result.status == "finished"
+    (noted,) = result.disturbances
+    assert 0.5 <= noted.struck_s <= noted.started_s < noted.back_s < 6
+    assert 1 - noted.back_s / (3 * result.train_s) == pytest.approx(result.goodput, abs=0.01)
+    rows = paceline.load(result).rows()
+    first_s = {str(seat[0]): part["time_s"].min() for seat, part in rows.group_by("seat")}
+    assert max(first_s["worker0"], first_s["worker1"]) < noted.started_s <= first_s["worker2"]
+    first, _, late = (each.worker_steps for each in result.workers)
+    assert 0 < late < first
+    if result.servers:  # each push is an update, of whomever it is
+        assert result.servers[0].updates == sum(each.worker_steps for each in result.workers)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make nodes with links of their own")
 @pytest.mark.parametrize(
     "strategy",
