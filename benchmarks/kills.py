@@ -90,6 +90,8 @@ def problems_of_all(
     for name, table in tables.items():
         try:
             measured = kept(json.dumps(table), partial(disturbed, table, num_kills))
+        except Interrupted:
+            raise
         except RunError as error:
             problems.append(f"{name} did not finish: {error}")
             continue
@@ -102,6 +104,8 @@ def problems_of_all(
         table = _undisturbed(tables[name], struck.updates)
         try:
             whole = Figures(**kept(json.dumps(table), partial(_carried_out, table)))
+        except Interrupted:
+            raise
         except RunError as error:
             problems.append(f"{name} did not finish undisturbed: {error}")
             continue
@@ -222,33 +226,35 @@ def lost_by_others(
     `times` has the moments at which each worker wrote a row. Between two of them it may have been
     away itself, and then they say nothing of what the death of another cost.
     """
+    rows = {name: _rows(name, own, disturbances) for name, own in times.items()}
     return [
         max(
-            (
-                _lost_at(each.struck_s, name, own, disturbances)
-                for name, own in times.items()
-                if name != each.who
-            ),
+            (_lost_at(each.struck_s, own) for name, own in rows.items() if name != each.who),
             default=0.0,
         )
         for each in disturbances
     ]
 
 
-def _lost_at(
-    struck_s: float, name: str, times: Sequence[float], disturbances: Sequence[Disturbance]
-) -> float:
+def _rows(
+    name: str, times: Sequence[float], disturbances: Sequence[Disturbance]
+) -> list[tuple[float, float]]:
+    """Give from when to when each row of a worker is, but for those in which it was away."""
     away = [
         (each.struck_s, math.inf if each.back_s is None else each.back_s)
         for each in disturbances
         if each.who == name
     ]
-    rows = [
+    return [
         (begin, end)
         for begin, end in pairwise(sorted(times))
         if not any(begin < until and end > since for since, until in away)
     ]
-    usual_s = statistics.median(end - begin for begin, end in rows) if rows else 0.0
+
+
+def _lost_at(struck_s: float, rows: Sequence[tuple[float, float]]) -> float:
+    lengths = [end - begin for begin, end in rows]
+    usual_s = statistics.median(lengths) if lengths else 0.0
     near = [end - begin for begin, end in rows if begin <= struck_s + _WINDOW_S and end >= struck_s]
     return max(0.0, max(near, default=0.0) - usual_s)
 
