@@ -168,7 +168,6 @@ def _carried_out(table: Mapping[str, Any]) -> dict[str, Any]:
 
 def _summed_up(result: Result, num_left: int) -> dict[str, Any]:
     rows, noted = paceline.load(result).rows(), result.disturbances
-    times = {str(key[0]): part["time_s"].to_list() for key, part in rows.group_by("seat")}
     lost: Counter[str] = Counter()
     for each in noted:
         lost[each.who] += each.updates_lost or 0
@@ -182,7 +181,7 @@ def _summed_up(result: Result, num_left: int) -> dict[str, Any]:
             detection_s=_known(each.detection_s for each in noted),
             update_s=_known(each.update_s for each in noted),
             strength_s=_known(each.strength_s for each in noted),
-            others_s=lost_by_others(times, noted),
+            others_s=lost_by_others_of(result),
             pushes={each.name: each.worker_steps for each in result.workers},
             most_per_row=int(max(rows["count"].to_list(), default=0)),
             applied={each.name: each.updates or 0 for each in result.servers},
@@ -216,6 +215,13 @@ def accuracy_of(result: Result) -> float:
     with torch.no_grad():
         found = workload.metrics(model, rows.take(torch.arange(len(rows))))
     return float(found["accuracy"])
+
+
+def lost_by_others_of(result: Result) -> list[float]:
+    """The same as `lost_by_others`, of the rows of a run."""
+    parts = paceline.load(result).rows().group_by("seat")
+    times = {str(key[0]): part["time_s"].to_list() for key, part in parts}
+    return lost_by_others(times, result.disturbances)
 
 
 def lost_by_others(

@@ -98,7 +98,8 @@ def _missed(
 
 def _idle_s(table: dict[str, Any], checkout: Checkout) -> float:
     """CPU seconds of starting and ending."""
-    return statistics.median(checkout.run(table)["cpu_s"] for _ in range(SHORT_RUNS))
+    used_s: list[float] = [checkout.run(table)["cpu_s"] for _ in range(SHORT_RUNS)]
+    return statistics.median(used_s)
 
 
 def _block(case: dict[str, Any], checkout: Checkout, number: int) -> dict[str, dict[str, float]]:
