@@ -21,7 +21,7 @@ KEPT ?=
 BEFORE ?= ../before
 BLOCKS ?= 20
 
-.PHONY: demo demo-options test test-thorough test-hostile test-machines check fuzz bench bench-demo bench-before bench-calls bench-checkpoints bench-scripts bit-equal hashes bench-verdicts bench-plan bench-machines bench-overlap bench-peers bench-small bench-study-peers bench-fault-peers bench-fault-times bench-hogs clean bench-all-reduce
+.PHONY: demo demo-options test test-thorough test-hostile test-machines check fuzz bench bench-demo bench-before bench-calls bench-checkpoints bench-scripts bit-equal hashes bench-verdicts bench-plan bench-machines bench-overlap bench-peers bench-small bench-study-peers bench-fault-peers bench-fault-times bench-kills bench-on-failure bench-hogs clean bench-all-reduce
 
 demo: .venv/.installed ## compare strategies on the embedded data: a table, a conclusion, a report
 	@if $(BIN)/python -c '$(CAN_EMULATE)' 2>/dev/null; then \
@@ -90,9 +90,9 @@ bench: .venv/.installed-dev ## figures, as ratios within one run
 	-$(BIN)/python benchmarks/speed_ups.py --workers 1,6
 	-$(BIN)/python benchmarks/report.py
 
-bench-checkpoints: .venv/.installed-dev ## what checkpoints cost, and drivers killed while they are written
-	-$(BIN)/python benchmarks/checkpoint_cost.py
-	-$(BIN)/python benchmarks/kill_and_resume.py --runs 100
+bench-checkpoints: .venv/.installed-dev ## what checkpoints cost, and drivers killed while they are written; an hour and a half; KEPT=folder goes on where it was
+	-$(BIN)/python benchmarks/checkpoint_cost.py $(if $(KEPT),--kept $(KEPT)/checkpoint-cost.jsonl)
+	-$(BIN)/python benchmarks/kill_and_resume.py --runs 100 $(if $(KEPT),--kept $(KEPT)/kill-and-resume.jsonl)
 
 # BEFORE is another checkout, with an environment of its own: git worktree add, then make test there.
 bench-before: .venv/.installed-dev ## steps/s of this checkout over another's; BEFORE=path BLOCKS=n
@@ -154,8 +154,16 @@ bench-fault-peers: .venv/.installed-dev .venv-ray-train/.installed ## the same k
 bench-fault-times: .venv/.installed-dev ## what a fault costs the others, and how soon one is back, on emulated nodes; needs namespaces; REPEAT=n
 	$(BIN)/python benchmarks/fault_times.py --repetitions $(REPEAT)
 
-bench-hogs: .venv/.installed-dev ## undisturbed runs beside a busy program per core: is any worker given up?
-	$(BIN)/python benchmarks/hogs.py --runs 50
+bench-kills: .venv/.installed-dev ## 200 random kills of workers, 50 of servers, 50 of both, one every 6 s; two to three hours; KEPT=folder goes on where it was
+	-$(BIN)/python benchmarks/faults.py --kills 200 $(if $(KEPT),--kept $(KEPT)/faults.jsonl)
+	-$(BIN)/python benchmarks/server_kills.py --kills 50 $(if $(KEPT),--kept $(KEPT)/server-kills.jsonl)
+	-$(BIN)/python benchmarks/server_kills.py --kills 50 --victims workers,servers $(if $(KEPT),--kept $(KEPT)/server-kills.jsonl)
+
+bench-on-failure: .venv/.installed-dev ## what an undisturbed run pays for going on without a worker, or replacing it; ten minutes, a quiet machine; KEPT=folder
+	$(BIN)/python benchmarks/on_failure_cost.py $(if $(KEPT),--kept $(KEPT)/on-failure.jsonl)
+
+bench-hogs: .venv/.installed-dev ## undisturbed runs beside a busy program per core: is any worker given up? KEPT=folder goes on where it was
+	$(BIN)/python benchmarks/hogs.py --runs 50 $(if $(KEPT),--kept $(KEPT)/hogs.jsonl)
 
 bench-study-peers: .venv/.installed .venv-peers/.installed ## scikit-learn and Spark (needs Java) for claims S6, S7
 	$(BIN)/paceline data get mnist

@@ -1,7 +1,9 @@
 """What checkpoints cost: steps per second with one every 10 s over those of the same run without.
 
+    python benchmarks/checkpoint_cost.py --brief                        # eight minutes
+    python benchmarks/checkpoint_cost.py --brief --strategies ps-async  # the same with a server
     python benchmarks/checkpoint_cost.py [--seconds 26] [--blocks 20] [--strategies single,ring]
-    python benchmarks/checkpoint_cost.py --minutes 7         # as many blocks as fit
+    python benchmarks/checkpoint_cost.py --kept build/checkpoint-cost.jsonl  # goes on where it was
 
 Trains a model of 233 MB with momentum. Runs with and without checkpoints alternate, each long
 enough for two of them; one that made fewer counts for nothing. Prints for every strategy the ratio
@@ -9,6 +11,11 @@ of steps per second, by the clock and by the processors (every process of the ru
 that write too), with its median and the 95 % interval of that, and what part of the time training
 stood still for copies, which a busy machine disturbs less. Wanted by the clock: at least 0.97. The
 verdict is `undecided` where the interval holds 0.97, and then the answer is no either.
+
+A block takes about 65 s, all three strategies an hour or more. `--brief` is 7 blocks of one
+strategy, `single` unless given: of fewer than 6 not even the whole range is a 95 % interval. With
+`--kept` each block is written into a file, and those that are there are not measured again, so that
+more may be added later (`--blocks 20`).
 """
 
 from __future__ import annotations
@@ -19,9 +26,13 @@ import statistics
 import sys
 import tempfile
 import time
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
 
 from before_after import Interval, cpu_seconds
+from kept import Kept
 
 import paceline
 
@@ -82,18 +93,36 @@ def main() -> int:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--seconds", type=float, default=26.0)
-    parser.add_argument("--blocks", type=int, default=20)
+    parser.add_argument("--blocks", type=int, help="20, in brief 7")
     parser.add_argument("--size", default="233MB")
-    parser.add_argument("--strategies", default="single,ring,ps-sync")
+    parser.add_argument("--strategies", help="single,ring,ps-sync, in brief single")
     parser.add_argument("--minutes", type=float, default=math.inf, help="begin no block later")
+    parser.add_argument("--brief", action="store_true")
+    parser.add_argument("--kept", type=Path, help="where blocks are kept")
     arguments = parser.parse_args()
+    arguments.blocks = arguments.blocks or (7 if arguments.brief else 20)
+    usual = "single" if arguments.brief else "single,ring,ps-sync"
+    arguments.strategies = arguments.strategies or usual
+    kept = Kept(arguments.kept)
     with paceline.Zygote() as zygote:
         names = arguments.strategies.split(",")
-        are_met = [_compare(name, arguments, zygote) for name in names]
+        are_met = [_compare(name, arguments, zygote, kept) for name in names]
     return 0 if all(are_met) else 1
 
 
-def _compare(strategy: str, arguments: argparse.Namespace, zygote: paceline.Zygote) -> bool:
+def _block(
+    sides: dict[bool, paceline.RunSpec], zygote: paceline.Zygote, *, begins_with: bool
+) -> list[dict[str, Any]]:
+    """Carry out both runs of a block; gives that with checkpoints first."""
+    found = {
+        keeps: asdict(measured(sides[keeps], zygote)) for keeps in (begins_with, not begins_with)
+    }
+    return [found[True], found[False]]
+
+
+def _compare(
+    strategy: str, arguments: argparse.Namespace, zygote: paceline.Zygote, kept: Kept
+) -> bool:
     sides = {
         keeps: spec_of(strategy, arguments.seconds, arguments.size, keeps=keeps)
         for keeps in (True, False)
@@ -105,8 +134,9 @@ def _compare(strategy: str, arguments: argparse.Namespace, zygote: paceline.Zygo
     for number in range(arguments.blocks):
         if number and time.monotonic() > until_s:
             break
-        order = (True, False) if number % 2 == 0 else (False, True)
-        block = {keeps: measured(sides[keeps], zygote) for keeps in order}
+        key = f"{strategy}, {arguments.size}, {arguments.seconds:g} s, block {number + 1}"
+        two = kept(key, partial(_block, sides, zygote, begins_with=number % 2 == 0))
+        block = {keeps: Measured(**each) for keeps, each in zip((True, False), two, strict=True)}
         if block[True].num_checkpoints < wanted:
             made = f"{block[True].num_checkpoints} of {wanted} checkpoints"
             print(f"{strategy}: block {number + 1} left out: {made}", flush=True)

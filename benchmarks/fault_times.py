@@ -22,7 +22,7 @@ from functools import partial
 from typing import Any, Final
 
 from bounded import DidNotRun
-from faults import lost_by_others
+from kills import lost_by_others_of
 from trials import Trials, spread, table, take_turns
 
 import paceline
@@ -79,7 +79,7 @@ def _others(strategy: str) -> Case:
 
 
 def _longest_loss(result: Result) -> float | None:
-    lost = lost_by_others(result)
+    lost = lost_by_others_of(result)
     return max(lost) if len(lost) == 2 else None
 
 

@@ -1,6 +1,7 @@
 """Undisturbed runs beside a busy program on each core: is anybody taken for lost?
 
     python benchmarks/hogs.py --runs 50
+    python benchmarks/hogs.py --kept build/hogs.jsonl    # goes on where it was
 
 The strategies take turns, with `on_failure=go-on`: a worker that is given up by mistake is then
 gone while the run goes on. Counts every departure, none of which was caused, and ends with code 1
@@ -16,7 +17,11 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
 from typing import Final
+
+from kept import Kept
 
 import paceline
 
@@ -75,12 +80,16 @@ def main() -> int:
     parser.add_argument("--runs", type=int, default=50)
     parser.add_argument("--workers", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=10.0)
+    parser.add_argument("--kept", type=Path, help="where what was found is kept")
     options = parser.parse_args()
+    kept = Kept(options.kept)
     num_hogs, num_bad = os.cpu_count() or 1, 0
     with hogs(num_hogs), paceline.Zygote() as zygote:
         for number in range(options.runs):
             strategy = STRATEGIES[number % len(STRATEGIES)]
-            wrong = wrong_in(spec_of(strategy, options.workers, options.seconds), zygote)
+            spec = spec_of(strategy, options.workers, options.seconds)
+            key = f"{strategy}, {options.workers} workers, {options.seconds:g} s, run {number + 1}"
+            wrong = kept(key, partial(wrong_in, spec, zygote))
             num_bad += bool(wrong)
             told = "; ".join(wrong) or "all trained to the end"
             print(f"{number + 1:3d}  {strategy:8s} {told}", flush=True)

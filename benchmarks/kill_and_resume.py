@@ -1,6 +1,7 @@
 """Kill the driver with -9 while checkpoints are written, and resume: is anything lost or doubled?
 
     python benchmarks/kill_and_resume.py --runs 100
+    python benchmarks/kill_and_resume.py --kept build/kill-and-resume.jsonl  # goes on where it was
 
 Runs of `single`, `ring` and `ps-sync` in turns keep a checkpoint every second step, so that one is
 written at nearly every moment. The driver is killed at a random moment after the first one began.
@@ -21,7 +22,11 @@ import sys
 import tempfile
 import time
 from collections import Counter
+from functools import partial
 from pathlib import Path
+from typing import Any
+
+from kept import Kept
 
 import paceline
 from paceline.errors import StateError, StoreError
@@ -35,6 +40,7 @@ EVERY = 2
 WORKERS = {"single": 1, "ring": 2, "ps-sync": 2}
 PATIENCE_S = 10.0
 STARTING_S = 60.0
+ENDED_BEFORE = "ended before"
 _MOST_TRIES = 3
 
 
@@ -107,7 +113,9 @@ def main() -> int:
     )
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--kept", type=Path, help="where what was found is kept")
     arguments = parser.parse_args()
+    kept = Kept(arguments.kept)
     moments, seen = random.Random(arguments.seed), Counter[str]()
     ends_s, num_bad, num_resumed = [], 0, 0
     with (
@@ -124,18 +132,15 @@ def main() -> int:
                 break
             strategy = [*WORKERS][number % len(WORKERS)]
             out = Path(folder, f"{number}")
-            file = Path(folder, f"{strategy}.toml")
-            file.write_text(specs[strategy].toml())
-            train_s = alone[strategy].train_s or 1.0
-            run, took_s = killed(file, out, moments.random(), train_s)
+            key = f"{strategy}, seed {arguments.seed}, try {number + 1}"
+            attempt = partial(
+                tried, specs[strategy], out, moments.random(), alone[strategy], zygote
+            )
+            said, problems, took_s = kept(key, attempt)
             ends_s.append(took_s)
-            if run is None:
-                seen["ended before"] += 1
-                continue
-            said, problems = resumed(run, out, model_of(alone[strategy]), zygote)
-            if took_s >= PATIENCE_S:
-                problems.append("processes were left")
             seen[said] += 1
+            if said == ENDED_BEFORE:
+                continue
             num_resumed += said.startswith("resumed")
             num_bad += bool(problems)
             told = ", ".join(problems) or "as it should be"
@@ -145,6 +150,28 @@ def main() -> int:
         f"{num_resumed} were resumed, of {arguments.runs} wanted; with all others {num_bad} wrong"
     )
     return 1 if num_bad or num_resumed < arguments.runs else 0
+
+
+def tried(
+    spec: paceline.RunSpec,
+    out: Path,
+    moment: float,
+    alone: paceline.Result,
+    zygote: paceline.Zygote,
+) -> list[Any]:
+    """Kill a run's driver and resume it: what can be said of that, what is wrong, and how long all
+    took to end.
+    """
+    out.mkdir()
+    file = out.with_suffix(".toml")
+    file.write_text(spec.toml())
+    run, took_s = killed(file, out, moment, alone.train_s or 1.0)
+    if run is None:
+        return [ENDED_BEFORE, [], took_s]
+    said, problems = resumed(run, out, model_of(alone), zygote)
+    if took_s >= PATIENCE_S:
+        problems.append("processes were left")
+    return [said, problems, took_s]
 
 
 def resumed(run: RunDir, out: Path, wanted: str, zygote: paceline.Zygote) -> tuple[str, list[str]]:

@@ -83,7 +83,7 @@ class RunSpec(Description):
     on_failure: OnFailure | None = None
     """Unless given, `go-on` where faults are injected and the strategy can, else `abort`."""
     max_restarts: Annotated[int, Ge(0)] = 3
-    """How many times `restart` starts the whole run again, and `replace` each worker."""
+    """How many times `restart` starts the whole run again, and `replace` each worker or server."""
     min_workers: Count = 1
     """With fewer workers than this a run that goes on makes a checkpoint and ends."""
     detect_s: Annotated[float, Ge(1), AllowInfNan(allow_inf_nan=False)] = 5.0

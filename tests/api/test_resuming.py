@@ -2,14 +2,18 @@
 
 import hashlib
 import itertools
+import json
 import subprocess
 import sys
 import time
+import tomllib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import paceline
+from paceline.api.resuming import origin_of
 from paceline.comm.allreduce.choosing import Choice
 from paceline.engine import driver
 from paceline.engine.origin import Origin
@@ -154,6 +158,55 @@ def test_another_number_of_workers_goes_on_and_says_that_it_is_not_the_same(
     assert any(said in each for each in result.warnings)
     if strategy != paceline.Solo():
         assert result.global_steps == STEPS
+
+
+def outlived(checkpoint, *lost):
+    """The checkpoint as it would be if these workers had been lost before it."""
+    manifest = checkpoint.manifest
+    seats = {name: each for name, each in manifest.seats.items() if name not in lost}
+    left = manifest.num_workers - len(lost)
+    return replace(checkpoint, manifest=replace(manifest, num_workers=left, seats=seats))
+
+
+@pytest.mark.parametrize(
+    "strategy", [paceline.Ring(), paceline.PsSync(), paceline.PsAsync()], ids=str
+)
+def test_those_that_outlived_another_go_on_by_themselves(strategy, tmp_path):
+    """As many as the checkpoint has, and fewer than its run had: rows are dealt anew."""
+    whole = paceline.run(spec_of(strategy, num_workers=3), out=tmp_path)
+    checkpoint = outlived(kept(whole)[0], "worker2")
+    result = went_on(whole, spec_of(strategy, num_workers=2), tmp_path, checkpoint)
+    assert (result.status, result.global_steps) == ("finished", STEPS)
+    said = "goes on with 2 workers from a checkpoint of 2 of 3: the result is not what"
+    assert any(said in each for each in result.warnings)
+
+
+def failed_with(faults, out):
+    """A run of three workers, as if these faults had been asked for and it had failed."""
+    spec = spec_of(paceline.Ring(), num_workers=3)
+    result = paceline.run(spec, out=out)
+    folder = RunDir(Path(result.run))
+    table = tomllib.loads(spec.toml()) | {"cluster": {"name": "local"}, "fault": faults}
+    folder.spec.write_text(paceline.RunSpec.from_table(table).toml())
+    folder.result.write_text(json.dumps(replace(result, status="failed").table()))
+    return folder.path
+
+
+@pytest.mark.parametrize(("others", "left"), [([], []), (["kill:worker1@step=900"],) * 2], ids=str)
+def test_a_fault_that_struck_who_is_not_there_any_more_is_left_out(others, left, tmp_path):
+    """Else the run could not go on without the worker that it killed."""
+    parent = failed_with(["kill:worker2@step=3", *others], tmp_path)
+    spec, _ = origin_of(parent, {"num_workers": 2}, tmp_path)
+    assert [str(each) for each in spec.fault] == left
+    assert spec.when_lost == "go-on"  # as with the fault
+    same, _ = origin_of(parent, {}, tmp_path)
+    assert [str(each) for each in same.fault] == ["kill:worker2@step=3", *others]
+
+
+def test_a_fault_that_is_still_to_strike_needs_whom_it_strikes(tmp_path):
+    parent = failed_with(["kill:worker2@step=900"], tmp_path)
+    with pytest.raises(SpecError, match="no seat worker2"):
+        origin_of(parent, {"num_workers": 2}, tmp_path)
 
 
 def test_every_so_many_seconds(tmp_path):

@@ -84,6 +84,21 @@ def test_it_is_agreed_again_when_another_one_is_started(kept: Kept):
     assert kept.laid_out() == [8, 8]
 
 
+def test_what_was_laid_out_is_not_let_go_as_what_lay_there_before(kept: Kept):
+    """A server was started from nothing, or none could be: the older version's file was gone."""
+    for each in SERVERS:
+        kept.keep(each, 0, 8)
+    assert kept.versions.agree() == 8
+    kept.keep("server0", 16)
+    kept.write("server1", 16)  # and is lost before it says so
+    assert kept.versions.agree() == 16
+    kept.keep("server0", 16)  # what it has just begun with
+    assert kept.laid_out() == [16, 16]
+    kept.keep("server1", 16)
+    assert kept.versions.agree() == 16
+    assert kept.laid_out() == [16, 16]
+
+
 def test_no_more_is_held_than_may_be_needed(kept: Kept):
     for version in range(0, 80, 8):
         for each in SERVERS:

@@ -35,7 +35,7 @@ def loss(role: Any = "worker", **fields: Any) -> Loss:
         seat=Seat(role, 1, "node0"),
         reason=KILLED,
         how="departed",
-        incarnation=0,
+        num_before=0,
         has_trained=False,
         num_workers_left=2,
         survives=True,
@@ -101,8 +101,8 @@ def test_too_few_workers_are_kept_before_the_run_ends(policy: DeparturePolicy):
 def test_a_worker_is_started_again_a_few_times():
     policy = ReplacePolicy(most_restarts=2)
     assert policy.decide(loss(num_workers_left=0)) == StartAgain()
-    assert policy.decide(loss(incarnation=1)) == StartAgain()
-    assert policy.decide(loss(incarnation=2)) == EndRun(
+    assert policy.decide(loss(num_before=1)) == StartAgain()
+    assert policy.decide(loss(num_before=2)) == EndRun(
         f"{KILLED}, after it had been started again 2x"
     )
 
@@ -357,6 +357,15 @@ def test_who_was_stopped_and_went_on_is_not_started_again_when_it_is_killed_late
     stage.close()
     assert stage.seats["worker1"].incarnation == 0
     assert f"the run went on without worker1: {KILLED}" in stage.outcome.warnings
+
+
+def test_a_run_that_is_over_before_a_fault_tells_of_it(tmp_path: Path):
+    spec = replace(APART, fault=(Fault.parse("kill:worker1@900s"),))
+    stage = apart(tmp_path, GoOnPolicy(), spec=spec)
+    stage.play()
+    stage.close()
+    told = "the fault kill:worker1@900s never struck: the run was over before"
+    assert (stage.outcome.status, stage.outcome.warnings) == ("finished", [told])
 
 
 def test_a_fault_ends_also_while_the_others_rest(tmp_path: Path):

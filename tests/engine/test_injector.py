@@ -174,6 +174,7 @@ def test_a_death_long_after_a_fault_has_ended_is_an_entry_of_its_own(fault: str,
     before, after = scene.outcome.disturbances
     assert (before.known_s, before.ended_s) == (None, 3.0)
     assert (after.fault, after.struck_s, after.known_s) == (None, 23.0, 23.0)
+    assert scene.disturbances.num_faults == 1
     scene.disturbances.started("worker1")
     scene.disturbances.back("worker1")
     before, after = scene.outcome.disturbances
@@ -194,6 +195,28 @@ def test_what_lasts_is_as_slow_as_the_training_clock(tmp_path: Path):
     scene = Scene(tmp_path, "stop:worker0@1s+2s", "restart:worker1@1s+3s", dilation=10.0)
     scene.at(1.0)
     assert scene.returns == {"worker0": 1021.0, "worker1": 1031.0}
+
+
+@pytest.mark.parametrize(
+    "fault",
+    ["kill:worker1@2s", "restart:worker1@2s+1s", "stop:worker1@2s+1s", "slow:worker1x4@2s+1s"],
+)
+def test_a_fault_whose_victim_is_away_strikes_nothing_and_is_told_of(fault: str, tmp_path: Path):
+    scene = Scene(tmp_path, fault)
+    scene.roster = ROSTER.without("worker1")
+    assert scene.at(2.0) == []
+    assert scene.returns == {}
+    assert scene.outcome.disturbances == []
+    assert scene.outcome.warnings == [f"the fault {fault} never struck: worker1 was away"]
+
+
+def test_faults_that_are_still_to_come_when_the_run_is_over_are_told_of(tmp_path: Path):
+    scene = Scene(tmp_path, "kill:worker1@step=20", "late:worker2@30s", "random:mtbf=900s")
+    scene.at(2.0, steps=20)
+    for _ in range(2):
+        scene.injector.conclude()
+    told = "the fault late:worker2@30s never struck: the run was over before"
+    assert scene.outcome.warnings == [told]
 
 
 def test_a_kill_that_had_to_spare_the_last_strikes_when_another_lives(tmp_path: Path):

@@ -1,6 +1,7 @@
 """Any order of deaths and returns: a run whose last worker is spared comes to its end."""
 
 import signal
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -12,6 +13,7 @@ from paceline.comm.keeper_words import Signal
 from paceline.comm.line import Line
 from paceline.comm.words import Lost, Restored, Word
 from paceline.faults import Fault
+from paceline.spec import RunSpec
 from paceline.strategies.parameter_server.describe import PsAsync
 from tests.engine.fakes import APART, FakeSeat, Stage
 from tests.engine.test_departures import KILLED
@@ -25,11 +27,12 @@ SPEC = replace(
 class Field(Stage):
     """Seats that are struck, and servers that say when they serve again."""
 
-    def __init__(self, folder: Path, seed: int) -> None:
+    def __init__(self, folder: Path, seed: int, spec: RunSpec = SPEC) -> None:
         self.random = Random(seed)
-        spec = replace(SPEC, seed=seed)
-        super().__init__(folder, spec=spec, workers=3, servers=1, gates=20, strike=self.hit)
-        self.restored: set[int] = set()
+        spec, servers = replace(spec, seed=seed), spec.strategy.num_servers
+        super().__init__(folder, spec=spec, workers=3, servers=servers, gates=20, strike=self.hit)
+        self.servers = [name for name in self.seats if name.startswith("server")]
+        self.restored: set[tuple[str, int]] = set()
         self.reports: list[tuple[FakeSeat, FakeSeat]] = []
         """Who has lost whom, and has not said so yet."""
 
@@ -50,21 +53,24 @@ class Field(Stage):
         """Who has come while others trained may be on its way to its first rest."""
 
     def serves_again(self, seat: FakeSeat) -> bool:
-        is_new = seat.incarnation > 0 and seat.incarnation not in self.restored
+        is_new = seat.incarnation > 0 and (seat.name, seat.incarnation) not in self.restored
         return seat.state == "serving" and is_new
 
     def act(self) -> None:
         """Have any of those that could do something do it."""
-        moves = [each.act for each in self.acting()]
-        server = self.seats["server0"]
-        if self.serves_again(server):
-            moves.append(lambda: self.restore(server))
-        moves += [partial(self.report, *each) for each in self.reports]
+        moves = self.moves()
         if moves:
             self.random.choice(moves)()
 
+    def moves(self) -> list[Callable[[], None]]:
+        """What could be done now."""
+        servers = [self.seats[name] for name in self.servers]
+        moves = [each.act for each in self.acting()]
+        moves += [partial(self.restore, each) for each in servers if self.serves_again(each)]
+        return moves + [partial(self.report, *each) for each in self.reports]
+
     def restore(self, server: FakeSeat) -> None:
-        self.restored.add(server.incarnation)
+        self.restored.add((server.name, server.incarnation))
         server.line.say(Restored(version=0, num_lost=0))
 
     def report(self, reporter: FakeSeat, lost: FakeSeat) -> None:

@@ -30,7 +30,7 @@ def berth_of(line: SeatLine | None, folder: str | None) -> Berth:
         medium="unix",
         threads=1,
         folder=folder,
-        resumed=Resumed(progress=7, num_workers=2, first="worker0"),
+        resumed=Resumed(progress=7, first="worker0"),
     )
     seat = Seat("worker", 1, "node0")
     return Berth(

@@ -1,5 +1,6 @@
 """A server that is lost: all wait until it is started again, or the run ends and says why."""
 
+import errno
 import signal
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from paceline.comm import words
 from paceline.comm.words import Restored
+from paceline.engine.common_versions import CommonVersions
 from paceline.engine.departures import EndRun, GoOn, GoOnPolicy, ReplacePolicy, StartAgain
 from paceline.engine.server_returns import servers_return
 from paceline.errors import SpecError
@@ -52,7 +54,7 @@ def test_a_server_that_can_come_back_is_waited_for():
 
 
 def test_one_that_is_killed_on_purpose_comes_back_as_often_as_it_is():
-    given = loss("server", can_return=True, incarnation=50)
+    given = loss("server", can_return=True, num_before=50)
     assert ReplacePolicy().decide(replace(given, is_expected=True)) == StartAgain()
     assert isinstance(ReplacePolicy().decide(given), EndRun)
 
@@ -138,6 +140,49 @@ def test_where_servers_go_back_together_the_others_are_ended_and_all_see_them_at
     assert stage.outcome.status == "finished"
     noted = {each.who: each.reason for each in stage.outcome.disturbances}
     assert noted == {"server1": KILLED, "server0": "it goes back with server1"}
+
+
+def play_until_all_are_back(stage: Stage, lost: str) -> None:
+    """One of two servers is lost, both are started again and serve."""
+    stage.seats[lost].leave(KILLED)
+    stage.deliver()
+    stage.deliver()
+    servers = [stage.seats[each] for each in ("server0", "server1")]
+    for each in (*servers, *servers):
+        each.act()
+        stage.deliver()
+    for each in servers:
+        assert each.state == "serving"
+        each.line.say(Restored(version=7, num_lost=3))
+    stage.deliver()
+
+
+def test_who_is_ended_along_with_another_has_not_died_by_itself(tmp_path: Path):
+    spec = replace(ASYNC, strategy=PsSync(servers=2), max_restarts=1)
+    stage = begun(tmp_path, spec=spec, workers=3, servers=2)
+    for lost in ("server1", "server0"):
+        play_until_all_are_back(stage, lost)
+    assert [stage.seats[each].incarnation for each in ("server0", "server1")] == [2, 2]
+    stage.seats["server1"].leave(KILLED)
+    stage.play()
+    stage.close()
+    assert stage.outcome.reason == f"server1: {KILLED}, after it had been started again 1x"
+
+
+def test_where_no_version_can_be_laid_out_the_run_ends_and_says_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    def full(_: CommonVersions) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(CommonVersions, "agree", full)
+    spec = replace(ASYNC, strategy=PsSync(servers=2))
+    stage = begun(tmp_path, spec=spec, workers=3, servers=2)
+    stage.seats["server1"].leave(KILLED)
+    stage.play()
+    stage.close()
+    reason = "server1: its snapshot could not be laid out: [Errno 28] No space left on device"
+    assert stage.outcome.reason == reason
 
 
 def test_a_server_that_is_not_back_in_time_ends_the_run(tmp_path: Path):

@@ -1,5 +1,7 @@
 """What a disturbance cost, and how it is told."""
 
+from dataclasses import replace
+
 import pytest
 
 from paceline.engine.known import facts_of
@@ -29,6 +31,15 @@ def test_what_is_done_once_more_is_no_good_to_any_worker():
     both = [restarted(2.0, 6.0), restarted(4.0, 7.0)]
     assert goodput(both, facts, 10.0) == pytest.approx(0.5)
     assert goodput([restarted(2.0, None)], facts, 10.0) == pytest.approx(0.2)
+
+
+def test_updates_that_servers_lost_together_are_told_of_once():
+    lost = Disturbance(who="server1", struck_s=2.0, known_s=2.0, reason="killed", updates_lost=9)
+    along = replace(lost, who="server0", reason="it goes back with server1")
+    assert sentence(lost).endswith("9 updates were lost")
+    assert sentence(along) == (
+        "at 2.0 s server0 was lost, known after 0.0 s (it goes back with server1)"
+    )
 
 
 def test_the_story_of_a_restart_in_order():

@@ -58,6 +58,8 @@ class Schedule:
     """How probable a snapshot is, whenever there may be one."""
     order: int = 0
     """Which of all that could happen next happens, at each turn."""
+    most_steps: int | None = None
+    """After how many updates the first server ends training, unless all have made their steps."""
 
 
 class World:
@@ -256,7 +258,7 @@ class Seated:
             roster=roster,
             replica=Replica(model, torch.float32),
             optimizer=Sgd(lr=1.0),
-            most_steps=None,
+            most_steps=world.schedule.most_steps,
             open_channel=lambda: FaultyChannel(world, self),
             is_late=self.is_entering,
             survives=True,

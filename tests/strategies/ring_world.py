@@ -1,7 +1,8 @@
 """Workers of a ring as threads of one process, whose channels can kill them at any message.
 
 Every gradient is 1, so every mean is 1, whoever takes part: after k updates of plain SGD each
-parameter is -k times the learning rate. An update that was lost or made twice shows. One thread
+parameter is -k times the learning rate, and with momentum it is known too. An update that was lost
+or made twice shows. One thread
 runs at a time, and a number says which: a schedule that fails once fails always. Where nobody can
 go on, that is said at once, with what each of them waits for.
 """
@@ -47,6 +48,8 @@ class Schedule:
     late: set[str] = field(default_factory=set)
     order: int = 0
     """Which of all that could happen next happens, at each turn."""
+    momentum: float = 0.0
+    """Then a newcomer needs what the others' optimizers have, too."""
 
 
 class World:
@@ -181,7 +184,7 @@ class Worker:
             name=name,
             roster=roster,
             replica=Replica(model, torch.float32),
-            optimizer=Sgd(lr=RATE),
+            optimizer=Sgd(lr=RATE, momentum=world.schedule.momentum),
             most_steps=world.schedule.steps,
             open_channel=lambda: self.channel,
             is_late=is_late,

@@ -90,6 +90,7 @@ SCHEDULES = draws.fixed_dictionaries(
         "looked_at": draws.sets(draws.integers(1, 4), max_size=1),
         "keeps": draws.sampled_from([0.0, 0.05, 0.1, 0.5, 1.0]),
         "order": draws.integers(0, 2**32),
+        "most_steps": draws.sampled_from([None, None, 1, 3, 5]),
     }
 )
 QUIETLY = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}

@@ -54,10 +54,19 @@ def play(strategy: ParameterServer, **given) -> World:
     if world.has_one_version:
         assert (applied == applied[0]).all(), applied
         assert values <= {0.0, round(1 / len(world.roster.workers), 4)}
+    if world.schedule.most_steps is not None:
+        assert world.newest("server0").server.application.keep.version <= most_updates(world)
     if strategy.name != "ps-sync":
         assert_none_is_lost_silently(world, applied)
         assert_what_is_sent_again_is_applied(world, applied)
     return world
+
+
+def most_updates(world: World) -> int:
+    """As many as are wanted; a push that is sent again to a server that is back counts too."""
+    schedule = world.schedule
+    is_back = any(key.startswith("server") for key in schedule.kills)
+    return (schedule.most_steps or 0) + is_back * (schedule.workers - 1)
 
 
 def assert_what_is_sent_again_is_applied(world: World, applied: torch.Tensor) -> None:
@@ -90,6 +99,18 @@ def test_undisturbed_every_push_is_applied_once(strategy: ParameterServer):
     places = [each.place_of(step) for each in world.seats if each.is_worker for step in range(4)]
     assert (world.applied()[:, places] > 0).all()
     assert world.lost == []
+
+
+@pytest.mark.parametrize("strategy", ALL, ids=str)
+def test_undisturbed_as_many_updates_are_made_as_are_wanted(strategy: ParameterServer):
+    world = play(strategy, most_steps=3)
+    assert world.newest("server0").server.application.keep.version == 3
+
+
+@pytest.mark.parametrize("moment", range(1, 30))
+@pytest.mark.parametrize("strategy", ALL, ids=str)
+def test_a_server_may_die_in_a_run_of_so_many_updates(strategy: ParameterServer, moment: int):
+    play(strategy, kills={"server0.0": moment}, most_steps=3, order=moment)
 
 
 @pytest.mark.parametrize("moment", range(1, 40))

@@ -55,6 +55,25 @@ def test_they_come_more_often_again_where_updates_take_longer():
     assert server.kept[-1] - server.kept[-2] <= 32
 
 
+def test_none_is_far_off_after_updates_have_become_much_slower():
+    server = Server(every_s=10.0, update_s=0.01)
+    server.update(5000)
+    before = server.kept[-1]
+    server.update_s = 1.0
+    server.update(45)  # of a thousand between two
+    assert server.kept[-1] > before
+
+
+def test_servers_of_unequal_clocks_have_a_version_in_common_soon_after_a_slowdown():
+    servers = [Server(10.0, 0.00777), Server(10.0, 0.00799)]
+    for each, update_s in zip(servers, (1.0, 1.03), strict=True):
+        each.update(5000)
+        each.update_s = update_s
+        each.update(80)
+    one, other = (set(each.kept) for each in servers)
+    assert max(one & other) > 5000
+
+
 def test_a_version_is_decided_on_once():
     """Of a later moment there might be gradients of the next one in it."""
     server = Server(every_s=1.0, update_s=2.0)

@@ -18,8 +18,19 @@ def play(schedule: Schedule) -> World:
         assert member.done is not None
         num_updates, parameters = member.done
         assert num_updates >= schedule.steps
-        assert torch.equal(parameters, torch.full((6,), -RATE * num_updates))
+        assert torch.equal(
+            parameters, torch.full((6,), value_after(num_updates, schedule.momentum))
+        )
     return world
+
+
+def value_after(num_updates: int, momentum: float) -> float:
+    """What each parameter is, as every gradient is 1: exact in binary for these few updates."""
+    value, velocity = 0.0, 0.0
+    for _ in range(num_updates):
+        velocity = momentum * velocity + 1.0
+        value -= RATE * velocity
+    return value
 
 
 def test_undisturbed_all_make_every_update():
@@ -65,6 +76,13 @@ def test_who_comes_begins_with_the_batch_that_the_others_begin_next(moment: int)
     assert max(taken) - min(taken) <= 1  # one was before the step under way, another in it
 
 
+@pytest.mark.parametrize("moment", range(3, 30, 3))
+def test_who_comes_goes_on_with_the_momentum_of_the_others(moment: int):
+    schedule = Schedule(workers=3, steps=8, kills={"worker1.0": moment}, returns={"worker1"})
+    world = play(replace(schedule, momentum=0.5))
+    assert world.incarnations["worker1"] == 1
+
+
 def test_a_schedule_always_comes_to_the_same():
     schedule = Schedule(4, 5, {"worker1.0": 7, "worker2.0": 9}, returns={"worker1"}, order=5)
     first, second = play(schedule), play(schedule)
@@ -86,6 +104,7 @@ SCHEDULES = draws.builds(
     returns=draws.sets(draws.sampled_from([f"worker{w}" for w in range(4)])),
     late=draws.sets(draws.sampled_from(["worker1", "worker3"])),
     order=draws.integers(0, 2**32),
+    momentum=draws.sampled_from([0.0, 0.5]),
 )
 QUIETLY = {"deadline": None, "suppress_health_check": list(HealthCheck), "database": None}
 

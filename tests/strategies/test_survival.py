@@ -54,16 +54,42 @@ def test_the_others_go_on_without_a_worker_that_is_killed(strategy: str, tmp_pat
         assert result.servers[0].updates >= sum(survivors)
 
 
-@pytest.mark.parametrize("strategy", ["ring", "ps-sync", "ps-ssp"])
-def test_a_worker_that_is_started_again_takes_part(strategy: str, tmp_path: Path):
-    often = {"eval_every": 200, "checkpoint_every": 50}  # it may come at a gate, too
-    result = carried_out(tmp_path, strategy, "restart:worker1@0.5s+0.2s", seconds=9, **often)
+@pytest.mark.parametrize(
+    "strategy",
+    # The ring ends with an error at the first step after which its workers differ in a bit.
+    [{"name": "ring", "check_every": 1}, {"name": "ps-sync"}, {"name": "ps-ssp"}],
+    ids=lambda each: each["name"],
+)
+def test_a_worker_that_is_started_again_takes_part(strategy: dict[str, object], tmp_path: Path):
+    fields = {"eval_every": 200, "checkpoint_every": 50}  # it may come at a gate, too
+    fields["optimizer"] = {"name": "sgd", "lr": 0.01, "momentum": 0.9}
+    result = carried_out(tmp_path, strategy, "restart:worker1@0.5s+0.2s", seconds=9, **fields)
     assert result.status == "finished"
     assert not any("had not copied" in warning for warning in result.warnings)
     (noted,) = result.disturbances
     assert noted.back_s is not None
     assert noted.updated_s < noted.back_s  # nobody waited for it
     assert result.workers[1].worker_steps > 0
+
+
+@pytest.mark.parametrize(
+    "strategy", [{"name": "ring", "check_every": 1}, {"name": "ps-async"}], ids=lambda e: e["name"]
+)
+def test_a_late_worker_trains_with_the_others_from_then_on(
+    strategy: dict[str, object], tmp_path: Path
+):
+    result = carried_out(tmp_path, strategy, "late:worker2@0.5s", seconds=6)
+    assert result.status == "finished"
+    (noted,) = result.disturbances
+    assert 0.5 <= noted.struck_s <= noted.started_s < noted.back_s < 6
+    assert 1 - noted.back_s / (3 * result.train_s) == pytest.approx(result.goodput, abs=0.01)
+    rows = paceline.load(result).rows()
+    first_s = {str(seat[0]): part["time_s"].min() for seat, part in rows.group_by("seat")}
+    assert max(first_s["worker0"], first_s["worker1"]) < noted.started_s <= first_s["worker2"]
+    first, _, late = (each.worker_steps for each in result.workers)
+    assert 0 < late < first
+    if result.servers:  # each push is an update, of whomever it is
+        assert result.servers[0].updates == sum(each.worker_steps for each in result.workers)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can make nodes with links of their own")
@@ -164,13 +190,15 @@ def test_a_run_that_a_fault_has_ended_can_be_finished(tmp_path: Path):
 
 
 @pytest.mark.thorough
-def test_those_that_were_left_can_be_resumed_as_so_many(tmp_path: Path):
+@pytest.mark.parametrize("strategy", ALL)
+@pytest.mark.parametrize("lost", ["worker1", "worker2"])
+def test_those_that_were_left_can_be_resumed_as_so_many(strategy: str, lost: str, tmp_path: Path):
     fields = {"checkpoint_every": 20, "on_failure": "go-on"}
-    parent = carried_out(tmp_path, "ring", "kill:worker1@0.5s", seconds=2.5, **fields)
+    parent = carried_out(tmp_path, strategy, f"kill:{lost}@0.5s", seconds=2.5, **fields)
     checkpoint, _ = newest(RunDir(Path(parent.run)))
-    assert {*checkpoint.manifest.seats} == {"worker0", "worker2"}
+    assert lost not in checkpoint.manifest.seats
     origin = Origin(paceline.load(parent).stored, checkpoint)
-    result = carried_out(tmp_path, "ring", [], origin, num_workers=2, seconds=4, **fields)
+    result = carried_out(tmp_path, strategy, [], origin, num_workers=2, seconds=4, **fields)
     assert result.status == "finished"
 
 

@@ -125,6 +125,44 @@ def test_what_cost_the_model_more_than_a_point_is_named(evidence: Evidence):
     assert f"Further below, in points: {KILLED} (ring 5.0). " in told
 
 
+def by_updates(evidence: Evidence) -> Evidence:
+    plans = [replace(each, fields={**each.fields, "steps": 4000}) for each in evidence.plans]
+    return replace(evidence, plans=plans)
+
+
+def test_runs_of_as_many_updates_are_judged_and_those_of_as_many_seconds_are_not(
+    evidence: Evidence,
+):
+    def struck(plan: PlannedRun, run: StoredRun) -> StoredRun:
+        is_hit = (plan.group, plan.tags["strategy"]) == (KILLED, "ring")
+        return replace(run, result=replace(run.result, test_accuracy=0.85)) if is_hit else run
+
+    assert "what a fault took of it is in the accuracy too; --set steps=N" in outcome(evidence)
+    assert "at most one point holds here" in outcome(by_updates(evidence))
+    worse = by_updates(changed(evidence, struck))
+    assert "at most one point does not hold here" in outcome(worse)
+
+
+def test_a_run_that_was_over_before_its_fault_says_nothing_of_it(evidence: Evidence):
+    def over(plan: PlannedRun, run: StoredRun) -> StoredRun:
+        is_hit = (plan.group, plan.tags["strategy"]) == (LATE, "ring")
+        return replace(run, result=replace(run.result, disturbances=())) if is_hit else run
+
+    told = outcome(by_updates(changed(evidence, over)))
+    assert "33 finished, 32 of them at most one point" in told
+    assert f"Over before its fault struck, and so none of these: ring ({LATE}). " in told
+
+
+def test_what_came_to_nothing_is_in_the_table(evidence: Evidence):
+    def lossy(plan: PlannedRun, run: StoredRun) -> StoredRun:
+        return replace(run, result=replace(run.result, dropped_steps=2, rows_lost=640))
+
+    table = survived(changed(evidence, lossy)).frame.to_dicts()
+    rows = {(row["strategy"], row["fault"]): row for row in table}
+    assert (rows["ring", KILLED]["dropped"], rows["ring", KILLED]["unseen"]) == (2, 640)
+    assert rows["ring", NOTHING]["dropped"] is None
+
+
 def test_one_row_per_strategy_says_whether_it_finished(evidence: Evidence):
     rows = {row["strategy"]: row for row in in_short(evidence).frame.to_dicts()}
     assert list(rows) == list(STRATEGIES)

@@ -36,9 +36,23 @@ def origin_of(
     if fixed:
         reason = "a resumed run keeps it"
         raise SpecError([Problem(key, settings[key], reason, CHANGEABLE) for key in fixed])
-    spec = RunSpec.from_table(Asked(parent.folder.read_spec(), settings).table())
+    table = Asked(parent.folder.read_spec(), settings).table()
+    spec = RunSpec.from_table(_without_struck(table, origin))
     origin.check(spec)
     return spec, origin
+
+
+def _without_struck(table: dict[str, Any], origin: Origin) -> dict[str, Any]:
+    """Leave out faults that have struck what a run of fewer workers does not have."""
+    parent = RunSpec.from_table(origin.parent.folder.read_spec())
+    over = {each for each in parent.fault if each.kind != "random" and origin.has_struck(each)}
+    if not over:
+        return table
+    spec = RunSpec.from_table({key: each for key, each in table.items() if key != "fault"})
+    there = {name for seat in spec.seats() for name in (seat.name, seat.node)}
+    left = [str(each) for each in parent.fault if each not in over or each.who in there]
+    # Without any fault a loss would mean something else, unless it is said.
+    return {"on_failure": parent.when_lost, **table, "fault": left}
 
 
 def resume(

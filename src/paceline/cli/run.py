@@ -208,9 +208,10 @@ def spec_options(  # noqa: PLR0917 - each is an option on the command line
         str | None,
         typer.Option(
             metavar="abort|go-on|replace|restart",
-            help="What the loss of a worker means: the run ends, goes on without it, starts it "
-            "again, or starts everything again from the newest checkpoint (default: go-on with "
-            "--fault where the strategy can, else abort).",
+            help="What the loss of a worker or a server means: the run ends; goes on without the "
+            "worker (without a server it ends); starts it again; or starts everything again from "
+            "the newest checkpoint (default: go-on with --fault where the strategy can, else "
+            "abort).",
         ),
     ] = None,
     profile: Annotated[

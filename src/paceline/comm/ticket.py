@@ -16,12 +16,11 @@ class Resumed:
     """The checkpoint that a run goes on from."""
 
     progress: int
-    num_workers: int
-    """How many workers it has states of."""
     first: str
     """The worker whose state has what is the same in all."""
-    has_all: bool = True
-    """Whether it has states of all workers of this run; one may have been lost before it."""
+    is_same_group: bool = True
+    """Whether its run had as many workers as this one, and it has states of all of them: one may
+    have been lost before it."""
     time_s: float = 0.0
     """Where all training clocks go on from."""
 

@@ -58,14 +58,22 @@ class CommonVersions:
         common = self._newest()
         self._run.agreed_snapshots.mkdir(parents=True, exist_ok=True)
         for server, held in self._held.items():
-            for version in [each for each in held if each > common]:
-                held.pop(version).unlink(missing_ok=True)
-            laid_out = seat_state(self._run.agreed_snapshots, server)
-            if common == _NONE:
-                laid_out.unlink(missing_ok=True)
-            else:
-                held[common] = held[common].replace(laid_out)
+            self._lay_out(server, held.get(common))
         return common
+
+    def _lay_out(self, server: str, agreed: Path | None) -> None:
+        """Put what a server goes back to where it looks for it, and let go all else of it.
+
+        Older versions too: what was laid out before is one of them, in the same place.
+        """
+        laid_out, held = seat_state(self._run.agreed_snapshots, server), self._held[server]
+        if agreed is None:
+            laid_out.unlink(missing_ok=True)
+        else:
+            agreed.replace(laid_out)
+        for each in {*held.values()} - {agreed, laid_out}:
+            each.unlink(missing_ok=True)
+        self._held[server] = {version: laid_out for version in held if held[version] == agreed}
 
     def _newest(self) -> int:
         return max(set.intersection(*map(set, self._held.values())), default=_NONE)

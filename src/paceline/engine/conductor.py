@@ -208,6 +208,8 @@ class Conductor:
         self._inheritance.attend()
         self._gates.attend()
         self._injector.end_due()
+        if self._gates.phase == "ending":
+            self._injector.conclude()
         if self._gates.phase == "training" and not self._ending.is_stopping:
             steps = self._newest.global_steps
             roster, taking_part = self._attendance.roster, self._gates.taking_part
@@ -276,6 +278,7 @@ class Conductor:
             time_s=self._ledger.time_s,
             metrics=metrics_in(evaluations[-1]) if evaluations else {},
             alerts=self._alerts,
+            num_faults=self._disturbances.num_faults,
             **self._newest.known(),
         )
 

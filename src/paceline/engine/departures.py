@@ -19,8 +19,8 @@ class Loss:
     reason: str
     how: Literal["departed", "failed", "lost"]
     """Its process ended; or it said that it cannot go on; or others cannot reach it."""
-    incarnation: int
-    """How many times the seat was started before."""
+    num_before: int
+    """How many times the seat was lost before, and started again though no fault asked for that."""
     has_trained: bool
     """Whether it is a worker that has done its part."""
     num_workers_left: int
@@ -121,8 +121,8 @@ class ReplacePolicy(DeparturePolicy):
             return GoOn()
         if not _is_awaited(loss) and (ends := _ends(loss, self.min_workers)) is not None:
             return ends
-        if loss.incarnation >= self.most_restarts and not loss.is_expected:
-            return EndRun(f"{loss.reason}, after it had been started again {loss.incarnation}x")
+        if loss.num_before >= self.most_restarts and not loss.is_expected:
+            return EndRun(f"{loss.reason}, after it had been started again {loss.num_before}x")
         return StartAgain()
 
 

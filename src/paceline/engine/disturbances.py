@@ -42,6 +42,15 @@ class Disturbances:
         """How many times a fault was injected, in earlier attempts too."""
         return sum(each.fault == fault for each in self._all)
 
+    def missed(self, fault: str, why: str) -> None:
+        """A fault could not be injected: whoever reads of the run must know that it had none."""
+        self._ledger.warn(f"the fault {fault} never struck: {why}")
+
+    @property
+    def num_faults(self) -> int:
+        """How many faults were injected so far."""
+        return sum(each.fault is not None for each in self._all)
+
     def ended(self, fault: str) -> None:
         """A fault that lasts is over."""
         index = self._find(lambda each: each.fault == fault and each.ended_s is None)

@@ -68,6 +68,12 @@ class Injector:
                 self._kill(victim, str(each.fault), each.fault.lasts_s)
                 self._killed[victim] = roster.by_name[victim].incarnation
 
+    def conclude(self) -> None:
+        """The run is over: tell which faults never struck."""
+        for fault in self._due:
+            self._disturbances.missed(str(fault), "the run was over before")
+        self._due.clear()
+
     def end_due(self) -> None:
         """End what has lasted its time, whatever the run does then."""
         now_s = self._now()
@@ -84,10 +90,12 @@ class Injector:
         return names, {*living} & {*names}
 
     def _begin(self, fault: Fault, roster: Roster) -> None:
+        if fault.kind not in ("cut", "late") and fault.who not in roster.by_name:
+            self._disturbances.missed(str(fault), f"{fault.who} was away")
+            return
         match fault.kind:
             case "kill" | "restart":
-                if fault.who in roster.by_name:
-                    self._kill(fault.who, str(fault), fault.lasts_s)
+                self._kill(fault.who, str(fault), fault.lasts_s)
                 return
             case "late":
                 self._disturbances.struck(fault.who, str(fault))

@@ -5,6 +5,7 @@ the seat started again. The policy decides (`departures.py`); this carries it ou
 from __future__ import annotations
 
 import signal
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Literal, final
 
@@ -33,7 +34,7 @@ from paceline.engine.monitors import Monitors
 from paceline.engine.oddities import Odd
 from paceline.engine.reports import Reports
 from paceline.errors import StoreError
-from paceline.outcome.disturbed import Setback
+from paceline.outcome.disturbed import GOES_BACK_WITH, Setback
 from paceline.sinks.deliveries import Deliveries
 
 How = Literal["departed", "failed", "lost"]
@@ -88,6 +89,8 @@ class Losses:
         self._known_s = known_s
         self._reports = Reports(now)
         self._returns: dict[str, float] = {}
+        self._num_unasked: Counter[str] = Counter()
+        """How often each seat was lost and started again though no fault asked for that."""
         self._servers_return = servers_return
         self._common_versions = common_versions
         self._away_since: dict[str, float] = {}
@@ -176,6 +179,7 @@ class Losses:
                 self._go_on_without(name, reason, how)
                 self._take_servers_along(name)
             case StartAgain():
+                self._num_unasked[name] += name not in self._returns
                 self._go_on_without(name, reason, how)
                 self._returns.setdefault(name, self._now())
                 self._take_servers_along(name)
@@ -186,7 +190,7 @@ class Losses:
             return
         for other, seat in self._seats.items():
             if seat.role == "server" and not self._attendance.is_away(other):
-                self._take_out(other, f"it goes back with {name}", "lost")
+                self._take_out(other, f"{GOES_BACK_WITH} {name}", "lost")
                 self._returns.setdefault(other, self._returns[name])
 
     def kept_snapshot(self, name: str, problem: str) -> None:
@@ -214,7 +218,7 @@ class Losses:
             seat=self._seats[name],
             reason=reason,
             how=how,
-            incarnation=0 if sitting is None else sitting.incarnation,
+            num_before=self._num_unasked[name],
             has_trained=sitting is not None and self._has_trained(sitting),
             num_workers_left=len(self._gates.taking_part - {name}),
             survives=self._survives,
@@ -298,9 +302,20 @@ class Losses:
                 )
                 return
 
-    def _bring_back(self, name: str) -> None:
-        if self._common_versions is not None and self._seats[name].role == "server":
+    def _laid_out(self, name: str) -> bool:
+        """Whether a server that goes back with others finds what it goes back to."""
+        if self._common_versions is None or self._seats[name].role != "server":
+            return True
+        try:
             self._common_versions.agree()  # all are away, or have not begun
+        except (StoreError, OSError) as error:
+            self._ending.fail(name, f"its snapshot could not be laid out: {error}")
+            return False
+        return True
+
+    def _bring_back(self, name: str) -> None:
+        if not self._laid_out(name):
+            return
         line = self._restart(name, self._attendance.next_incarnation(name))
         if line is None:
             self._ending.fail(name, "it is gone, and its cluster cannot start it again")

@@ -59,15 +59,26 @@ class Origin:
 
     def faults_left(self, faults: Sequence[Fault]) -> list[Fault]:
         """Give those that have not struck yet: what ended the parent would end this one too."""
+        return [each for each in faults if each.goes_on or not self.has_struck(each)]
+
+    def has_struck(self, fault: Fault) -> bool:
+        """Whether a fault has struck, or was due, before the checkpoint."""
         struck = {each.fault for each in self.parent.result.disturbances}
-        return [
-            each
-            for each in faults
-            if each.goes_on
-            or not (
-                str(each) in struck or each.is_due(self.manifest.time_s, self.manifest.progress)
-            )
-        ]
+        is_due = fault.is_due(self.manifest.time_s, self.manifest.progress)
+        return str(fault) in struck or is_due
+
+    def _is_same_group(self, num_workers: int) -> bool:
+        """Whether these are the workers that the parent had: each then goes on as it was.
+
+        With those alone that outlived another it is another group: the rows are dealt anew.
+        """
+        has_all = self.manifest.seats.keys() >= set(worker_names(num_workers))
+        return has_all and num_workers == self.parent.result.num_workers
+
+    def _workers_kept(self) -> str:
+        """Say of how many workers the checkpoint is, and of how many the parent was."""
+        kept, had = self.manifest.num_workers, self.parent.result.num_workers
+        return f"{kept}" if kept == had else f"{kept} of {had}"
 
     def facts(self) -> dict[str, Any]:
         """What the facts of the new run say of its parent."""
@@ -77,10 +88,11 @@ class Origin:
         """Have the new run begin with the checkpoint, and with all rows up to it."""
         lay_out(self.checkpoint, run_dir)
         outcome.warnings += self.notes
-        if num_workers != self.manifest.num_workers:
+        is_same_group = self._is_same_group(num_workers)
+        if not is_same_group:
             outcome.warnings.append(
                 f"it goes on with {num_workers} workers from a checkpoint of "
-                f"{self.manifest.num_workers}: the result is not what it would have been"
+                f"{self._workers_kept()}: the result is not what it would have been"
             )
         try:
             self._repeat_rows(run_dir)
@@ -88,9 +100,8 @@ class Origin:
             outcome.warnings.append(f"it has no rows of {self.parent.name}: {error}")
         return Resumed(
             progress=self.checkpoint.progress,
-            num_workers=self.manifest.num_workers,
             first=self.manifest.first,
-            has_all=self.manifest.seats.keys() >= set(worker_names(num_workers)),
+            is_same_group=is_same_group,
             time_s=self.manifest.time_s,
         )
 

@@ -45,6 +45,8 @@ class RunView:
     """What a script's first worker printed since the last view."""
     alerts: tuple[str, ...] = ()
     """What somebody who watches should know at once, all of it so far."""
+    num_faults: int = 0
+    """How many faults have struck so far, of those that were asked for."""
 
     @staticmethod
     def preparing(note: str, done: int, total: int) -> RunView:

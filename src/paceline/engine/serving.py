@@ -73,8 +73,7 @@ def _open(berth: Berth, spec: RunSpec, upkeep: Upkeep, aside: Upkeep, server: St
     snapshot = States(berth).snapshot_of(berth.seat.name) if berth.ticket.incarnation else None
     resumed = berth.ticket.orders.resumed
     if resumed is not None and snapshot is None:
-        is_same_group = resumed.has_all and resumed.num_workers == spec.num_workers
-        _restore(server, States(berth).of(berth.seat.name), is_same_group)
+        _restore(server, States(berth).of(berth.seat.name), resumed.is_same_group)
     if berth.ticket.incarnation:
         assert isinstance(server, Returning), "it was started again"
         server.come_back(snapshot)

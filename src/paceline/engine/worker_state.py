@@ -64,7 +64,7 @@ def restore_worker(worker: Worker, states: States, resumed: Resumed) -> None:
 
 def _restore(worker: Worker, states: States, resumed: Resumed) -> None:
     name, member = worker.place.name, worker.member
-    if resumed.num_workers != worker.spec.num_workers or not resumed.has_all:
+    if not resumed.is_same_group:
         _adopt(worker, states.of(resumed.first))
         return
     state = states.of(name)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias, final
+from typing import Final, TypeAlias, final
 
 from paceline.outcome.facts import Facts
 from paceline.seats import role_of
 
+GOES_BACK_WITH: Final = "it goes back with"
+"""Begins the reason why a server is ended that others go back with."""
 _Span: TypeAlias = tuple[float, float]
 
 
@@ -65,6 +67,11 @@ class Disturbance:
     def is_absence(self) -> bool:
         """Whether a seat was away because of it, and may have come back."""
         return self.known_s is not None or self.started_s is not None or self.is_late
+
+    @property
+    def goes_along(self) -> bool:
+        """Whether it is a server that was ended since another was lost: both lost the same."""
+        return self.reason is not None and self.reason.startswith(GOES_BACK_WITH)
 
     @property
     def repeated_steps(self) -> int:
@@ -166,7 +173,7 @@ def sentence(each: Disturbance) -> str:
         parts.append(f"over after {each.ended_s - each.struck_s:.1f} s")
     if each.back_s is not None and each.lost_step is None:
         parts.append(f"{each.who} took part again after {each.back_s - each.struck_s:.1f} s")
-    if each.updates_lost is not None:
+    if each.updates_lost is not None and not each.goes_along:
         parts.append(f"{each.updates_lost:,} updates were lost")
     return ", ".join(parts)
 

@@ -75,6 +75,8 @@ def survived(evidence: Evidence) -> Table:
                 Column(name="back", label="until a newcomer took part", **seconds),
                 Column(name="repeated", label="steps repeated", form=",.0f"),
                 Column(name="undone", label="updates lost by a server", form=",.0f"),
+                Column(name="dropped", label="gradients dropped", form=",.0f"),
+                Column(name="unseen", label="rows lost", form=",.0f"),
                 Column(name="goodput", label="goodput", unit="%", form=".0f", scale=100.0),
                 Column(name="accuracy", label="test accuracy", **percent),
             ]
@@ -110,12 +112,20 @@ def _row(evidence: Evidence, strategy: str, fault: str) -> dict[str, Any] | None
             back=_longest(runs, lambda run: [each.strength_s for each in run.result.disturbances]),
             repeated=[_repeated(run) for run in runs] if _are_attempts(runs) else [],
             undone=of(runs, _undone),
+            dropped=of(runs, _dropped),
+            unseen=of(runs, lambda run: run.result.rows_lost),
             goodput=of(runs, lambda run: run.result.goodput),
             accuracy=accuracy,
         ),
         "lost": median(undisturbed) - median(accuracy) if is_known else None,
         "n": len(runs),
     }
+
+
+def _is_struck(evidence: Evidence, row: Mapping[str, Any]) -> bool:
+    """Whether its fault struck; a run of so many updates may be over before."""
+    runs = evidence.find(row["fault"], strategy=row["strategy"])
+    return any(run.result.disturbances for run in runs)
 
 
 def _are_attempts(runs: Sequence[StoredRun]) -> bool:
@@ -129,8 +139,14 @@ def _repeated(run: StoredRun) -> float:
 
 def _undone(run: StoredRun) -> int | None:
     """How many updates a server lost; None where none went back to its snapshot."""
-    known = [e.updates_lost for e in run.result.disturbances if e.updates_lost is not None]
+    noted = [each for each in run.result.disturbances if not each.goes_along]
+    known = [each.updates_lost for each in noted if each.updates_lost is not None]
     return sum(known) if known else None
+
+
+def _dropped(run: StoredRun) -> int | None:
+    """How many gradients came to nothing; None where nothing disturbed it."""
+    return run.result.dropped_steps if run.result.disturbances else None
 
 
 def _longest(
@@ -211,15 +227,38 @@ def outcome(evidence: Evidence) -> str:
         raise evidence.lacking(KILLED)
     undisturbed = _undisturbed(evidence)
     learned = {each for each, accuracy in undisturbed.items() if accuracy >= _LEARNED}
-    judged_rows = [e for e in finished if e["strategy"] in learned and e["lost"] is not None]
+    missed = [each for each in finished if not _is_struck(evidence, each)]
+    judged_rows = [
+        each
+        for each in finished
+        if each["strategy"] in learned and each["lost"] is not None and each not in missed
+    ]
     within = [row for row in judged_rows if row["lost"] <= _ONE_POINT]
     below = [row for row in judged_rows if row["lost"] > _ONE_POINT]
     return (
         f"of {len(told)} combinations of strategy and fault "
         f"{len(finished)} finished, {len(within)} of them at most one point of accuracy below the "
         f"undisturbed run ({_shown(undisturbed)}). {_further_below(below)}{_unlearned(undisturbed)}"
-        "All train for the same time, so what a fault took of it is in the accuracy too"
-        f"{_also_lacking(evidence)}."
+        f"{_never_struck(missed)}{_what_is_judged(evidence, len(judged_rows), len(below))}"
+    )
+
+
+def _never_struck(rows: Sequence[Mapping[str, Any]]) -> str:
+    named = ", ".join(f"{row['strategy']} ({row['fault']})" for row in rows)
+    return f"Over before its fault struck, and so none of these: {named}. " if rows else ""
+
+
+def _what_is_judged(evidence: Evidence, num_judged: int, num_below: int) -> str:
+    """Say what is in the accuracy beside the model; runs of as many updates are judged by it."""
+    if not all("steps" in each.fields for each in evidence.plans):
+        return (
+            "All train for the same time, so what a fault took of it is in the accuracy too"
+            f"{_also_lacking(evidence)}; --set steps=N has all make as many updates."
+        )
+    judgement = "does not hold" if num_below else "holds" if num_judged else "cannot be tested"
+    return (
+        "All make as many updates, however long that takes: that a fault costs the model at most "
+        f"one point {judgement} here."
     )
 
 

@@ -77,12 +77,14 @@ class EqualSnapshots:
     def look(self) -> None:
         """Keep one if this version is one to be kept: decided once, when it is new."""
         version = self._version()
-        if version == self._decided or version % self._period:
+        if version == self._decided:
             return
         self._decided = version
-        if not self._snapshots.is_due:
-            self._period *= 2
-            return
         if self._snapshots.is_overdue and self._period > 1:
-            self._period //= 2
-        self._snapshots.look()
+            self._period //= 2  # first of all: the next multiple may be far off
+        if version % self._period:
+            return
+        if self._snapshots.is_due:
+            self._snapshots.look()
+        else:
+            self._period *= 2
