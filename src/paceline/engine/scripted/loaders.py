@@ -103,7 +103,7 @@ class Loader(DataLoader[Any]):
         if turns.is_evaluating:
             return _num_evaluated(given, turns.share)
         if isinstance(given.dataset, IterableDataset) and not _is_sharded(given):
-            at_a_time = (given.batch_size or 1) * self.__dict__["_dealer"].num_workers
+            at_a_time: int = (given.batch_size or 1) * self.__dict__["_dealer"].num_workers
             num_rows: int = len(given.dataset)  # type: ignore[arg-type]
             return num_rows // at_a_time
         return super().__len__()
