@@ -5,8 +5,8 @@
 Bare script and script in a run live side by side, each in its process, and make blocks of steps in
 turns; whoever has no turn waits. A figure is the median over blocks of bare over wrapped, by the
 clock and by CPU seconds, with its 95 % interval. `ring` is compared in whole runs, in turns. Each
-block and run is kept in the file as it is measured; after `--most-seconds` each part gives what it
-has.
+block and run is kept in the file as it is measured. After `--most-seconds` a kind gives what it
+has, but not before it has 20 blocks: a figure of fewer, as `--blocks` may ask for, is not judged.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from before_after import Interval
@@ -34,8 +34,8 @@ HERE = Path(__file__).parent
 WANTED = {"mlp": 0.97, "transformer": 0.99}
 RING_WANTED = 0.95
 _PATIENCE_S = 120.0
-_LEAST_BLOCKS = 5
-"""What an interval needs, however long it takes."""
+LEAST_BLOCKS = 20
+"""What a figure is judged by, however long they take."""
 
 
 class Kept:
@@ -104,28 +104,43 @@ def both(kind: str, threads: int) -> Iterator[tuple[Side, Side]]:
             run.join(_PATIENCE_S)
 
 
+def measured(
+    bare: Side, wrapped: Side, steps: int, blocks: int, until: float
+) -> Iterator[tuple[float, float]]:
+    """Make blocks in turns; gives bare over wrapped, by the clock and by CPU seconds."""
+    for number in range(blocks):
+        if number >= LEAST_BLOCKS and time.monotonic() > until:
+            return
+        took = {
+            side: side.block(steps) for side in ((bare, wrapped) if number % 2 else (wrapped, bare))
+        }
+        clock, cpu = (one / other for one, other in zip(took[bare], took[wrapped], strict=True))
+        yield clock, cpu
+
+
+def judged(kind: str, ratios: Sequence[tuple[float, float]]) -> bool:
+    """Print both figures; returns whether they are what is wanted, and of enough blocks."""
+    wanted, is_enough = WANTED[kind], len(ratios) >= LEAST_BLOCKS
+    intervals = [Interval.of(each) for each in zip(*ratios, strict=True)]
+    for way, each in zip(("clock", "CPU seconds"), intervals, strict=True):
+        title = f"wrapped over bare, single, {kind}, by {way}"
+        few = f"{title}: {each.median:.4f}, not judged: n={each.count}, at least {LEAST_BLOCKS}"
+        print(each.line(title, wanted) if is_enough else few, flush=True)
+    return is_enough and all(each.median >= wanted for each in intervals)
+
+
 def single(kind: str, blocks: int, seconds: float, threads: int, kept: Kept) -> bool:
     until = time.monotonic() + kept.most_s
+    ratios = []
     with both(kind, threads) as (bare, wrapped):
         steps = 20
         while (took := bare.block(steps)[0]) < seconds / 2:
             steps = max(2 * steps, int(steps * seconds / took))
         wrapped.block(steps)
-        ratios: tuple[list[float], list[float]] = ([], [])
-        for number in range(blocks):
-            sides = (bare, wrapped) if number % 2 else (wrapped, bare)
-            took_by = {side: side.block(steps) for side in sides}
-            for index in range(2):
-                ratios[index].append(took_by[bare][index] / took_by[wrapped][index])
-            kept.add(kind=kind, steps=steps, clock=ratios[0][-1], cpu=ratios[1][-1])
-            if number + 1 >= _LEAST_BLOCKS and time.monotonic() > until:
-                break
-    wanted = WANTED[kind]
-    intervals = [Interval.of(each) for each in ratios]
-    for title, interval in zip(("clock", "CPU seconds"), intervals, strict=True):
-        line = interval.line(f"wrapped over bare, single, {kind}, by {title}", wanted)
-        print(line, flush=True)
-    return all(each.median >= wanted for each in intervals)
+        for clock, cpu in measured(bare, wrapped, steps, blocks, until):
+            ratios.append((clock, cpu))
+            kept.add(kind=kind, steps=steps, clock=clock, cpu=cpu)
+    return judged(kind, ratios)
 
 
 def ring(runs: int, seconds: float, kept: Kept) -> bool:

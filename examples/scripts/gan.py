@@ -22,9 +22,7 @@ critic = nn.Sequential(nn.Linear(2, 32), nn.LeakyReLU(0.2), nn.Linear(32, 1))
 maker = nn.Sequential(nn.Linear(4, 32), nn.ReLU(), nn.Linear(32, 2))
 critic_steps = torch.optim.Adam(critic.parameters(), lr=2e-3, betas=(0.5, 0.999))
 maker_steps = torch.optim.Adam(maker.parameters(), lr=2e-3, betas=(0.5, 0.999))
-critic, maker, critic_steps, maker_steps, loader = paceline.wrap(
-    critic, maker, critic_steps, maker_steps, loader
-)
+*_, loader = paceline.wrap(critic, maker, critic_steps, maker_steps, loader)
 
 for epoch in range(args.epochs):
     for (real,) in loader:

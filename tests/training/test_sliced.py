@@ -11,6 +11,7 @@ from paceline.training.sliced import (
     Numbers,
     SlicedUpdate,
     Slices,
+    check_averaged,
     check_elementwise,
     why_not_elementwise,
 )
@@ -146,9 +147,28 @@ def test_servers_go_on_from_what_an_optimizer_was_loaded_with(name):
         assert (servers.values(number) - own.detach().reshape(-1)).abs().max() < 1e-12
 
 
-def test_a_refusal_names_the_optimizer_and_the_strategies_that_can():
-    with pytest.raises(SpecError, match=r"LBFGS cannot be applied by servers.*ring, ddp"):
-        check_elementwise([made("LBFGS", model())], "ps-async")
+@pytest.mark.parametrize(
+    ("name", "choices"),
+    [
+        ("LBFGS", "single, solo"),
+        ("SparseAdam", "single, solo"),
+        ("Muon", "single, solo, ring, ddp"),
+        ("Adafactor", "single, solo, ring, ddp"),
+    ],
+)
+def test_a_refusal_names_the_optimizer_and_the_strategies_that_can(name, choices):
+    optimizer = made(name, model())
+    with pytest.raises(SpecError, match=rf"{name} cannot be applied by servers.*: {choices}\)"):
+        check_elementwise([optimizer], "ps-async")
+    if "ring" in choices:
+        check_averaged([optimizer], "ring", 2)
+    else:
+        with pytest.raises(SpecError, match=rf"{name} cannot be used: .*: {choices}\)"):
+            check_averaged([optimizer], "ring", 2)
+
+
+def test_one_workers_loss_is_the_average_that_a_search_looks_at():
+    check_averaged([made("LBFGS", model())], "ring", 1)
 
 
 def test_a_class_of_ones_own_is_taken_where_it_says_so():

@@ -20,7 +20,7 @@ from paceline.engine.again import Beginning, NextAttempt
 from paceline.engine.conductor import Conductor
 from paceline.engine.known import cores_of, facts_of
 from paceline.engine.latency import check_latency
-from paceline.engine.notes import naming_host, note_host, note_limit, note_stragglers
+from paceline.engine.notes import naming_host, note_host, note_limit, note_stragglers, note_uneven
 from paceline.engine.origin import Origin
 from paceline.engine.packing import keep_source, luggage_of
 from paceline.engine.plain import plain_connections
@@ -295,6 +295,7 @@ def _carry_out(
             printed = Printed(run_dir, show)
             _lead(conductor, crew, printed.show)
             printed.show_rest(conductor.view())
+            note_uneven(spec, outcome)
         else:
             _lead(conductor, crew, show)
         note_stragglers(conductor, outcome)

@@ -9,6 +9,7 @@ from paceline.comm.roster import Seat
 from paceline.engine.conductor import Conductor
 from paceline.engine.progress import RunView
 from paceline.outcome.outcome import Outcome
+from paceline.spec import RunSpec
 from paceline.system import address_space
 
 
@@ -17,6 +18,21 @@ def note_stragglers(conductor: Conductor, outcome: Outcome) -> None:
     if outcome.status == "finished" and conductor.stragglers:
         names = ", ".join(conductor.stragglers)
         outcome.warnings.append(f"did not exit after the run and was killed: {names}")
+
+
+def note_uneven(spec: RunSpec, outcome: Outcome) -> None:
+    """Say whose scripts made more steps, where each steps by itself until its script ends."""
+    limits = (spec.steps, spec.worker_steps, spec.samples, spec.seconds, *spec.targets)
+    is_theirs = outcome.status == "finished" and all(each is None for each in limits)
+    steps = {name: each.worker_steps for name, each in outcome.totals.items()}
+    if not (steps and is_theirs and spec.strategy.takes_over_rows):
+        return
+    first, last = min(steps, key=lambda each: steps[each]), max(steps, key=lambda each: steps[each])
+    if steps[first] < steps[last] and not outcome.disturbances:
+        outcome.warnings.append(
+            f"workers made from {steps[first]:,} steps ({first}) to {steps[last]:,} ({last}): "
+            "their scripts had different numbers of batches, or one left its loop"
+        )
 
 
 def note_host(

@@ -36,6 +36,11 @@ class ScriptRun(ABC):
         del error
         return None
 
+    def is_done_before(self, error: Exception, said: str) -> bool:
+        """Whether all of training was done when the script raised an error; keeps what is said."""
+        del error, said
+        return False
+
     @abstractmethod
     def no_sync(self) -> AbstractContextManager[None]:
         """Only add up gradients while the block runs."""

@@ -122,6 +122,11 @@ class Member(Stateful, ABC):
         """
         return 0
 
+    @property
+    def is_held(self) -> bool:
+        """Whether `begin` has leave to wait for: parameters may change until it returns."""
+        return False
+
     def regroup(self) -> None:
         """Meet the others again, as the newest roster has them; called while this worker rests."""
 

@@ -43,6 +43,10 @@ _WHY_NOT: Final[Mapping[str, str]] = {
     "SparseAdam": "it takes sparse gradients only",
 }
 
+# Only where nothing is exchanged.
+_ALONE_ONLY: Final = (torch.optim.LBFGS, torch.optim.SparseAdam)
+_ALONE: Final = ("single", "solo")
+
 _UNKNOWN: Final = (
     "nothing says that it is elementwise; a class of your own that is says so: elementwise = True"
 )
@@ -57,6 +61,28 @@ def why_not_elementwise(cls: type[TorchOptimizer]) -> str | None:
     return _WHY_NOT.get(cls.__name__, _UNKNOWN)
 
 
+def strategies_for(cls: type[TorchOptimizer]) -> tuple[str, ...]:
+    """Name the strategies under which a script may use an optimizer that servers cannot hold."""
+    return _ALONE if issubclass(cls, _ALONE_ONLY) else (*_ALONE, "ring", "ddp")
+
+
+def check_averaged(optimizers: Sequence[TorchOptimizer], strategy: str, num_workers: int) -> None:
+    """Refuse what does not step alike in all workers from averaged gradients."""
+    for each in optimizers:
+        # One worker's loss is the average.
+        if isinstance(each, torch.optim.LBFGS) and num_workers > 1:
+            why = (
+                "its search looks at the loss of each worker's own rows, which is not averaged as "
+                "gradients are, so workers would step differently"
+            )
+        elif isinstance(each, torch.optim.SparseAdam):
+            why = "it takes sparse gradients only, and dense ones are exchanged"
+        else:
+            continue
+        reason = f"{type(each).__name__} cannot be used: {why}"
+        raise SpecError([Problem("strategy", strategy, reason, strategies_for(type(each)))])
+
+
 def check_elementwise(optimizers: Sequence[TorchOptimizer], strategy: str) -> None:
     """Refuse what servers cannot apply, and name the strategies that can."""
     problems = [
@@ -65,7 +91,7 @@ def check_elementwise(optimizers: Sequence[TorchOptimizer], strategy: str) -> No
             strategy,
             f"{type(each).__name__} cannot be applied by servers, each of which has slices of "
             f"parameters: {why}",
-            ("single", "solo", "ring", "ddp"),
+            strategies_for(type(each)),
         )
         for each in optimizers
         if (why := why_not_elementwise(type(each))) is not None

@@ -22,7 +22,7 @@ from torch.optim import Optimizer as Torchs
 from paceline.description import Description, NotNegative, Positive, user_name
 from paceline.errors import Problem, SpecError
 from paceline.training.optim import Optimizer
-from paceline.training.sliced import why_not_elementwise
+from paceline.training.sliced import strategies_for, why_not_elementwise
 
 # How torch computes, not what: an update is one parameter's, so that there is nothing to choose.
 _HOW: Final = {"self", "params", "foreach", "fused", "capturable", "differentiable"}
@@ -53,7 +53,7 @@ class TorchOptimizer(Optimizer):
                 f"{cls.__name__} cannot update stretches of parameters: {why}. In a script of your "
                 "own, with paceline.wrap, it can be used under these strategies"
             )
-            yield Problem("optimizer", self.name, reason, ("single", "solo", "ring", "ddp"))
+            yield Problem("optimizer", self.name, reason, strategies_for(cls))
             return
         if self.weight_decay and "weight_decay" not in _arguments(cls):
             yield Problem("optimizer.weight_decay", self.weight_decay, "it has no weight decay")

@@ -65,8 +65,18 @@ BAD = {
     "no backward": ([WRAP, "optimizer.step()"], "optimizer.step()", "without a backward()"),
     "no rows": (
         ["loader = DataLoader(rows, batch_size=65, drop_last=True)\n", WRAP, LOOP],
-        "paceline.wrap(",
+        "in loader:",
         "no batch for each of 1 workers (64 rows, batches of 65)",
+    ),
+    "no batches": (
+        ["loader = []\n", WRAP, "step = 0\nwhile step < 10:\n" + textwrap.indent(LOOP, "    ")],
+        "in loader:",
+        "no batch for each of 1 workers (0 batches)",
+    ),
+    "a list": (
+        ["paceline.wrap([model, model], optimizer, loader)"],
+        "paceline.wrap(",
+        "given a list with a Linear in it: give each by itself",
     ),
     "exception": ([WRAP, LOOP, "1 / 0"], "1 / 0", "ZeroDivisionError: division by zero"),
     "exit code": ([WRAP, LOOP, "sys.exit(3)"], "sys.exit(3)", "it ended itself: sys.exit(3)"),
@@ -92,12 +102,96 @@ BAD = {
 }
 
 
+SEARCHED = "optimizer = torch.optim.LBFGS(model.parameters())\n"
+UNSHARED = LOOP.replace("    nn.", "    with paceline.no_sync(): nn.")
+# Under ring, with two workers.
+BAD_AVERAGED = {
+    "search": ([SEARCHED, WRAP, LOOP], "paceline.wrap(", "(choices: single, solo)"),
+    "no sync": ([WRAP, UNSHARED], "optimizer.step()", "was inside of paceline.no_sync()"),
+}
+KEPT = LOOP.replace("zero_grad()", "zero_grad(set_to_none=False)")
+SCALED = """
+scaler = torch.amp.GradScaler("cpu")
+for inputs, wanted in loader:
+    scaler.scale(nn.functional.mse_loss(model(inputs), wanted)).backward()
+    scaler.step(optimizer)
+"""
+# Under ps-async, with one worker.
+BAD_SERVED = {
+    "search": ([SEARCHED, WRAP, LOOP], "paceline.wrap(", "slices of parameters: it searches"),
+    "no backward": (
+        [WRAP, KEPT, "optimizer.step()  # again"],
+        "# again",
+        "without a backward() since its last step",
+    ),
+    "loaded model": (
+        [WRAP, "model.load_state_dict(nn.Linear(3, 1).state_dict())\n", LOOP],
+        "optimizer.step()",
+        "parameter 'weight' was changed by something else",
+    ),
+    "clamped": (
+        [WRAP, LOOP + "    for each in model.parameters(): each.data.clamp_(-0.01, 0.01)"],
+        "optimizer.step()",
+        "was changed by something else than optimizer.step()",
+    ),
+    "loaded optimizer": (
+        [WRAP, "optimizer.load_state_dict(optimizer.state_dict())\n", LOOP],
+        "load_state_dict",
+        "SGD.load_state_dict() after paceline.wrap",
+    ),
+    "scaled": (
+        ["optimizer = torch.optim.Adam(model.parameters(), fused=True)\n", WRAP, SCALED],
+        "scaler.step(",
+        "call scaler.unscale_(optimizer) before",
+    ),
+}
+
+
+def check(tmp_path, case, **settings):
+    parts, text, reason = case
+    with pytest.raises(SeatFailed) as caught:
+        run_script(tmp_path / "runs", written(tmp_path, *parts), **settings)
+    assert reason in caught.value.reason
+    assert line_of(tmp_path, text) in caught.value.reason
+
+
+@pytest.mark.parametrize("case", BAD_AVERAGED)
+def test_bad_use_is_answered_where_gradients_are_averaged(tmp_path, case):
+    check(tmp_path, BAD_AVERAGED[case], strategy="ring")
+
+
+@pytest.mark.parametrize("case", BAD_SERVED)
+def test_bad_use_is_answered_where_servers_step(tmp_path, case):
+    check(tmp_path, BAD_SERVED[case], strategy="ps-async", num_workers=1)
+
+
 @pytest.mark.parametrize("case", BAD)
 def test_bad_use_is_answered_with_the_scripts_own_line(tmp_path, case):
     parts, text, reason = BAD[case]
     said = failing(tmp_path, *parts)
     assert reason in said
     assert line_of(tmp_path, text) in said
+
+
+def test_two_optimizers_may_step_after_one_backward(tmp_path):
+    second = "second = torch.optim.SGD([model.bias], lr=0.01)\n"
+    first = "optimizer = torch.optim.SGD([model.weight], lr=0.01)\n"
+    wrap = "*_, loader = paceline.wrap(model, optimizer, second, loader)\n"
+    script = written(tmp_path, second, first, wrap, LOOP + "    second.step()")
+    result = run_script(tmp_path / "runs", script, cluster="inline")
+    assert (result.status, result.global_steps) == ("finished", 16)
+
+
+def test_rows_of_batches_that_differ_are_counted_each(tmp_path):
+    uneven = "loader = [(torch.randn(n, 3), torch.randn(n, 1)) for n in (4, 7, 1)]\n"
+    result = run_script(tmp_path / "runs", written(tmp_path, uneven, WRAP, LOOP), cluster="inline")
+    assert (result.global_steps, result.samples) == (3, 12)
+
+
+def test_copies_without_a_loader_are_told_that_they_train_on_the_same_rows(tmp_path):
+    script = written(tmp_path, "paceline.wrap(model, optimizer)\n", LOOP)
+    result = run_script(tmp_path / "runs", script, strategy="ring")
+    assert "paceline.wrap was given no loader, so every worker trains on" in log_of(result)
 
 
 def test_a_script_that_never_steps_is_told_so(tmp_path):
@@ -175,6 +269,12 @@ def test_different_numbers_of_batches_end_the_run_and_are_told(tmp_path, strateg
     (warning,) = [each for each in result.warnings if "different numbers" in each]
     assert warning.startswith("worker1: it ended after 10 steps, since ")
     assert "own sharding" in log_of(result)
+
+
+def test_where_workers_are_not_in_step_each_ends_by_itself_and_that_is_told(tmp_path):
+    result = run_script(tmp_path / "runs", written(tmp_path, UNEVEN, WRAP, LOOP), strategy="ps-ssp")
+    assert [each.worker_steps for each in result.workers] == [10, 13]
+    assert any("from 10 steps (worker0) to 13 (worker1)" in each for each in result.warnings)
 
 
 def test_whoever_does_not_use_the_loader_that_wrap_gives_back_is_told(tmp_path):

@@ -1,5 +1,6 @@
 """Every example script, bare and in a run: it works, it learns, and it took two lines."""
 
+import difflib
 import re
 import subprocess
 import sys
@@ -90,11 +91,21 @@ def test_two_workers_equal_one_at_twice_the_batch(tmp_path, script, strategy, mo
     assert_same_model(one, two)
 
 
+def bare_of(script):
+    """The script as it was before: without the import, and without the whole call of wrap."""
+    text = (EXAMPLES / script).read_text()
+    bare = re.sub(r"(?m)^import paceline\n|^ *[\w*, ]+ = paceline\.wrap\((?s:.*?)\)\n", "", text)
+    assert "import paceline" not in bare
+    assert "paceline." not in bare
+    return bare
+
+
 @pytest.mark.parametrize("script", SHORT)
 def test_an_example_took_two_lines_as_the_guide_says(script):
-    lines = (EXAMPLES / script).read_text().splitlines()
-    added = [each for each in lines if re.search(r"^import paceline|paceline\.", each)]
-    assert len(added) == 2
+    text = (EXAMPLES / script).read_text()
+    diff = difflib.ndiff(bare_of(script).splitlines(), text.splitlines())
+    changed = [each for each in diff if each[0] in "+-" and each[2:].strip()]
+    assert [each[0] for each in changed] == ["+", "+"], changed
     guide = (EXAMPLES.parents[1] / "docs" / "guide" / "scripts.md").read_text()
     (row,) = [each for each in guide.splitlines() if each.startswith(f"| `{script}`")]
     assert row.endswith("| 2 | 0 |")
@@ -106,11 +117,7 @@ def test_an_example_took_two_lines_as_the_guide_says(script):
 def test_an_example_runs_by_itself_as_it_did_before(tmp_path, script):
     """And without the two lines it prints the same."""
     pytest.importorskip(NEEDS.get(script, "torch"), reason="not installed here")
-    text = (EXAMPLES / script).read_text()
-    bare = re.sub(r"(?m)^import paceline\n|^ *[\w, ]+ = paceline\.wrap\((?s:.*?)\)\n", "", text)
-    assert "import paceline" not in bare
-    assert "paceline." not in bare
-    (tmp_path / script).write_text(bare)
+    (tmp_path / script).write_text(bare_of(script))
     (tmp_path / "digits.py").write_text((EXAMPLES / "digits.py").read_text())
     printed = [
         subprocess.run(

@@ -1,7 +1,10 @@
 """Loaders in a run: N workers at batch B see what one sees at N times B."""
 
 import itertools
+import random
+from collections import UserDict
 
+import numpy as np
 import pytest
 import torch
 from torch.utils.data import (
@@ -15,8 +18,10 @@ from torch.utils.data import (
     WeightedRandomSampler,
 )
 
+from paceline.engine.scripted.dealing import Dealer
 from paceline.engine.scripted.drawing import SharedDraws
-from paceline.engine.scripted.loaders import Dealer, dealt, rows_in
+from paceline.engine.scripted.loaders import dealt, rows_in
+from paceline.engine.scripted.sharing import EvaluatedPart
 from paceline.errors import LoopError
 
 ROWS = TensorDataset(torch.arange(50))
@@ -29,6 +34,7 @@ class Turns:
         self.left = most
         self.notes = []
         self.pauses = 0
+        self.was_cut = False
         self.is_evaluating = False
         self.share = None
 
@@ -40,6 +46,9 @@ class Turns:
         batch = next(batches)
         self.left -= 1
         return batch
+
+    def cut_short(self):
+        self.was_cut = True
 
     def pause(self):
         self.pauses += 1
@@ -157,6 +166,25 @@ class Numbers(IterableDataset):
         return iter((torch.tensor(each),) for each in range(50))
 
 
+class Sized(Numbers):
+    kind = "the script's own"
+
+    def __len__(self):
+        return 50
+
+
+def test_a_sized_iterable_dataset_has_a_length_and_is_the_scripts_own():
+    turns, given = Turns(), DataLoader(Sized(), 4)
+    loader = dealt(given, Dealer(0, 2), turns)
+    assert len(loader) == len([*loader]) == 6
+    assert loader.dataset is given.dataset
+    turns.is_evaluating = True
+    assert len(loader) == len([*loader]) == 13
+    turns.share = EvaluatedPart(0, 2, None)
+    with pytest.raises(LoopError, match="divide by the number of rows that were read"):
+        len(loader.dataset)
+
+
 def test_an_iterable_dataset_is_dealt_out_and_that_is_said():
     turns = Turns()
     loaders = workers(lambda: DataLoader(Numbers(), 4), 2, turns)
@@ -181,16 +209,88 @@ def test_any_iterable_of_batches_is_dealt_out():
     assert turns.notes
 
 
+class Doubled(DataLoader):
+    """Gives batches in a way of its own."""
+
+    def __iter__(self):
+        return ((2 * each,) for (each,) in super().__iter__())
+
+
+def test_a_loader_that_gives_batches_in_its_own_way_goes_on_doing_so():
+    turns = Turns()
+    loaders = [dealt(Doubled(ROWS, 5), Dealer(rank, 2), turns) for rank in range(2)]
+    assert [epochs(each, 1)[0][0] for each in loaders] == [[0, 2, 4, 6, 8], [10, 12, 14, 16, 18]]
+    assert turns.notes[0].startswith(
+        "Doubled gives batches in a way of its own, so they are dealt out"
+    )
+    assert loaders[0].batch_size == 5
+
+
+def test_its_own_sharding_is_left_alone_in_that_case_too():
+    turns = Turns()
+    sampler = DistributedSampler(ROWS, num_replicas=2, rank=1, shuffle=False)
+    loader = dealt(Doubled(ROWS, 5, sampler=sampler), Dealer(1, 2), turns)
+    assert epochs(loader, 1)[0][0] == [2, 6, 10, 14, 18]
+    assert len(loader) == 5
+    assert "own sharding" in turns.notes[0]
+
+
 def test_the_end_of_a_run_ends_the_loader_and_all_later_epochs():
     turns = Turns(most=3)
     loader = dealt(DataLoader(ROWS, 4), Dealer(0, 2), turns)
     assert [len(each) for each in epochs(loader, 3)] == [3, 0, 0]
-    assert turns.pauses == 1
+    assert (turns.pauses, turns.was_cut) == (1, True)
 
 
-def test_too_few_rows_for_all_workers_are_refused():
-    with pytest.raises(LoopError, match=r"each of 3 workers \(50 rows, batches of 20\)"):
-        dealt(DataLoader(ROWS, 20), Dealer(0, 3), Turns())
+def test_an_epoch_that_ends_by_itself_is_not_cut_short():
+    turns = Turns()
+    epochs(dealt(DataLoader(ROWS, 4), Dealer(0, 2), turns))
+    assert (turns.pauses, turns.was_cut) == (2, False)
+
+
+@pytest.mark.parametrize(
+    ("given", "contents"),
+    [
+        (DataLoader(ROWS, 20), r" \(50 rows, batches of 20\)"),
+        (DataLoader(ROWS, batch_sampler=[[*range(50)]]), r" \(50 rows, 1 batches\)"),
+        (DataLoader([1, 2], batch_size=None), r" \(2 rows, 2 batches\)"),
+        ([], r" \(0 batches\)"),
+        (itertools.repeat(1, 2), ""),
+    ],
+)
+def test_an_epoch_without_a_batch_for_all_is_an_error_when_it_is_read(given, contents):
+    """Not before: what is only evaluated may be as short as it likes."""
+    loader = dealt(given, Dealer(0, 3), Turns())
+    with pytest.raises(LoopError, match=f"a loader has no batch for each of 3 workers{contents}: "):
+        next(iter(loader))
+
+
+class Nothing(IterableDataset):
+    def __iter__(self):
+        return iter(())
+
+
+def test_an_iterable_without_rows_is_an_error_too_and_never_spins():
+    loader = dealt(DataLoader(Nothing(), 4), Dealer(0, 1), Turns())
+    with pytest.raises(LoopError, match=r"each of 1 workers \(batches of 4\)"):
+        epochs(loader)
+
+
+def test_what_can_be_read_once_only_may_be_asked_again():
+    loader = dealt(iter([1, 2, 3]), Dealer(0, 1), Turns())
+    assert [[*loader], [*loader]] == [[1, 2, 3], []]
+
+
+def test_few_rows_are_evaluated_all_and_refused_where_they_are_trained_on():
+    turns = Turns()
+    loader = dealt(DataLoader(ROWS, 100), Dealer(1, 2), turns)
+    few = "no batch for each of 2 workers (50 rows, batches of 100)"
+    assert turns.notes == [f"a loader has {few}: it can be evaluated, but not be trained on"]
+    turns.is_evaluating = True
+    assert [len(batch) for (batch,) in loader] == [50]
+    turns.is_evaluating = False
+    with pytest.raises(LoopError, match="no batch for each of 2 workers"):
+        next(iter(loader))
 
 
 class Augmented(Dataset):
@@ -255,6 +355,49 @@ def test_while_evaluating_a_loader_gives_all_rows_and_none_is_counted():
     assert (turns.left, turns.pauses) == (0, 0)
 
 
+@pytest.mark.parametrize("options", [{"batch_size": 4}, {"batch_sampler": [[0, 1], [2, 3]]}])
+def test_a_sampler_has_the_length_of_what_is_read(options):
+    turns = Turns()
+    loader = dealt(DataLoader(ROWS, **options), Dealer(0, 2), turns)
+    sampler = loader.batch_sampler if "batch_sampler" in options else loader.sampler
+    own = len(options.get("batch_sampler", ROWS))
+    assert len(sampler) < own
+    turns.is_evaluating = True
+    assert len(sampler) == own
+    turns.share = EvaluatedPart(1, 2, None)
+    assert len(sampler) == own // 2
+
+
+class Noisy(Dataset):
+    """Rows that are different each time they are read, by each of the usual generators."""
+
+    def __len__(self):
+        return 8
+
+    def __getitem__(self, index):
+        drawn = np.random.rand()  # noqa: NPY002 - what scripts use
+        return torch.tensor([torch.rand(()).item(), random.random(), drawn])
+
+
+def begun(number):
+    torch.rand(number + 1)
+
+
+@pytest.mark.parametrize("generator", [None, torch.Generator()])
+def test_processes_of_loaders_draw_other_numbers_in_each_worker(generator):
+    def make():
+        return DataLoader(Noisy(), 2, num_workers=1, generator=generator, worker_init_fn=begun)
+
+    def rows(loader):
+        if generator is not None:  # each worker has one, in the same state
+            generator.manual_seed(4)
+        return next(iter(loader))
+
+    first, second, again = map(rows, [*workers(make, 2), workers(make, 2)[0]])
+    assert not (first == second).any()
+    assert torch.equal(first, again)
+
+
 class Slow(Dataset):
     def __len__(self):
         return 16
@@ -277,6 +420,7 @@ def test_a_loader_may_have_workers_of_its_own():
     [
         (torch.zeros(7, 2), 7),
         ({"x": torch.zeros(5)}, 5),
+        (UserDict(x=torch.zeros(5)), 5),
         ([torch.zeros(3), 1], 3),
         ("x", 1),
         (3, 1),

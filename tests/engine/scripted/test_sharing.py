@@ -14,8 +14,9 @@ from torch.utils.data import (
     TensorDataset,
 )
 
+from paceline.engine.scripted.dealing import Dealer
 from paceline.engine.scripted.drawing import SharedDraws
-from paceline.engine.scripted.loaders import Dealer, dealt
+from paceline.engine.scripted.loaders import dealt
 from paceline.engine.scripted.sharing import EvaluatedPart
 from paceline.errors import SeatFailed
 from tests.engine.scripted.scripts import log_of, run_script

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+import random
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final, final
 
@@ -57,3 +59,31 @@ class SharedDraws:
             yield from waiting
             with self:
                 waiting = [*islice(rest, at_a_time)]
+
+
+# Far apart, so that no process of one worker's loader has the seed of another worker's; torch looks
+# at 32 bits of a seed.
+_APART: Final = 0x9E3779B1
+
+
+@final
+@dataclass(frozen=True)
+class OwnDraws:
+    """Has the processes of a loader draw other numbers than those of other workers' loaders.
+
+    Their seeds come from the random numbers that all workers draw alike.
+    """
+
+    rank: int
+    given: Callable[[int], None] | None
+    """What the script has each process do when it begins."""
+
+    def __call__(self, number: int) -> None:
+        import numpy as np
+
+        seed = (torch.initial_seed() + self.rank * _APART) % 2**63
+        torch.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed([seed % 2**32, seed >> 32])  # noqa: NPY002 - what a script may use
+        if self.given is not None:
+            self.given(number)

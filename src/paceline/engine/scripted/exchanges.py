@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, final
 
 import torch
 from torch import Tensor, nn
 
 from paceline.compute.stand_in import StandIn
+from paceline.engine.scripted.lost_changes import LostChanges
+from paceline.errors import LoopError
 from paceline.seats import seat_name
 from paceline.strategies.base import Member, Place
 from paceline.training.carried import (
@@ -175,7 +177,11 @@ class Averaged(Exchange):
                 targets.append(view)
         self._header[1:] = flags
         if targets:
-            torch._foreach_copy_(targets, sources)
+            try:
+                torch._foreach_copy_(targets, sources)
+            except RuntimeError:
+                _refuse_sparse(sources)
+                raise
 
     def _take_out(self) -> None:
         """Give the script the averages; what no worker has a gradient for stays without."""
@@ -189,6 +195,17 @@ class Averaged(Exchange):
                 each.grad = view.to(each.dtype)
             else:
                 each.grad.copy_(view)
+
+
+def _refuse_sparse(gradients: Sequence[Tensor]) -> None:
+    """Raises `LoopError` where one is sparse, as of an embedding that was asked for it."""
+    for each in gradients:
+        if each.layout != torch.strided:
+            raise LoopError(
+                f"the gradient of a parameter of shape {tuple(each.shape)} is sparse, and dense "
+                "ones are exchanged: leave out sparse=True where its layer is made, or use single "
+                "or solo"
+            )
 
 
 def _at_once() -> None:
@@ -205,9 +222,14 @@ class ThroughServers(Exchange):
     """`optimizer.step()` pushes gradients, and brings back what the servers made of them."""
 
     def __init__(
-        self, trained: ScriptParameters, cut: Callable[[int], Sequence[tuple[int, int]]]
+        self,
+        trained: ScriptParameters,
+        cut: Callable[[int], Sequence[tuple[int, int]]],
+        names: Mapping[nn.Parameter, str],
     ) -> None:
+        """`names`: those of parameters that a model has."""
         self._trained = trained
+        self._names = names
         self._numbers = Numbers(trained.optimizers)
         self._blocks: list[Stretch] = lay_out(trained, cut, self._numbers.count)
         self.replica = Replica(Carrier([self._blocks[-1].stop], trained.dtype), trained.dtype)
@@ -231,6 +253,13 @@ class ThroughServers(Exchange):
         self._header = self.replica.gradients.numpy()
         self._split = [each for each in self._pieces if not self._lies_whole(each)]
         self.replica.gradients.zero_()
+        self._changes = LostChanges(
+            [
+                (self._names.get(each, f"{number} of the optimizers"), _flat(each))
+                for number, each in enumerate(self._trained.parameters)
+            ]
+        )
+        self._changes.note()
 
     def _lies_whole(self, piece: CarriedPiece) -> bool:
         """Have a parameter lie in the vector, where it is not split and of the same dtype."""
@@ -252,6 +281,7 @@ class ThroughServers(Exchange):
     def before_step(self, number: int, *, last: bool) -> bool:
         if self._is_over:
             return True
+        self._changes.check()
         for block in self._blocks:
             for group, at in block.groups.items():
                 self._numbers.write(group, self._header, at)
@@ -263,6 +293,10 @@ class ThroughServers(Exchange):
         self._num_steps += not number
         self._count_steps()
         self._take_out()
+        if self.member.is_held:
+            self._changes.forget()
+        else:
+            self._changes.note()
         ended = self._is_over and not last and self._refusals.flaws[OF_ANOTHER] > refused
         self._is_deserted = self._is_deserted or ended
         return self._is_over
@@ -289,6 +323,7 @@ class ThroughServers(Exchange):
     def _stretch(self, values: Tensor, piece: CarriedPiece) -> Tensor:
         """See a stretch of a gradient in the order in which its parameter lies in the vector."""
         own = self._parameter(piece)
+        _refuse_sparse([values])
         if values.stride() != own.stride():
             values = torch.empty_like(own.detach(), dtype=values.dtype).copy_(values)
         return _flat(values)[piece.start : piece.stop]
@@ -315,6 +350,7 @@ class ThroughServers(Exchange):
         super().settle()
         self._count_steps()
         self._take_out()
+        self._changes.forget()
 
 
 def _flat(values: Tensor) -> Tensor:

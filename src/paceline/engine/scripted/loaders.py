@@ -3,134 +3,63 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
-from typing import Any, Final, Protocol, final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final, final
 
 from torch import Tensor
-from torch.utils.data import (
-    BatchSampler,
-    DataLoader,
-    DistributedSampler,
-    IterableDataset,
-    Sampler,
-    get_worker_info,
-)
+from torch.utils.data import BatchSampler, DataLoader, DistributedSampler, IterableDataset
 
-from paceline.engine.scripted.drawing import SharedDraws
+from paceline.engine.scripted.dealing import (
+    Dealer,
+    DealtBatches,
+    DealtItems,
+    DealtSampler,
+    Turns,
+)
+from paceline.engine.scripted.drawing import OwnDraws
 from paceline.engine.scripted.sharing import EvaluatedPart
 from paceline.errors import LoopError
 from paceline.scripting.current import ScriptOver
 
+_THEIR_SHARDING: Final = "the script's own sharding of its data is left as it is"
 # A loop that asks for so many epochs without getting a batch will never end by itself.
 _MOST_EMPTY: Final = 10_000
 
 
-class Turns(Protocol):
-    """Whom a loader tells of its batches."""
-
-    @property
-    def is_over(self) -> bool:
-        """Whether there is no next batch."""
-
-    @property
-    def is_evaluating(self) -> bool:
-        """Whether batches are not trained on: then each worker that asks is given all rows."""
-
-    @property
-    def share(self) -> EvaluatedPart | None:
-        """Which of them instead, where workers share an evaluation."""
-
-    def load(self, batches: Iterator[Any]) -> Any:
-        """Take the next batch, and note how long that took."""
-
-    def pause(self) -> None:
-        """Note that something else than training may follow."""
-
-    def say(self, note: str) -> None:
-        """Tell the user something, once."""
-
-
 @final
-class Dealer:
-    """Which part of what there is a worker takes.
+class _Epochs:
+    """What a loader gives to train on, epoch after epoch, until the run is over."""
 
-    What there is, is drawn from the random numbers of all, if there are such: indices only, since
-    what becomes of rows, such as a random crop, may draw as many numbers as it likes.
-    """
+    def __init__(self, given: Any, turns: Turns, num_workers: int) -> None:
+        self._given = given
+        self._turns = turns
+        self._num_workers = num_workers
+        self._has_given = False
+        self._num_in_vain = 0
 
-    def __init__(self, rank: int, num_workers: int, stream: SharedDraws | None = None) -> None:
-        self.rank = rank
-        self.num_workers = num_workers
-        self.stream = stream if num_workers > 1 else None
+    def begun(self, begin: Callable[[], Iterator[Any]]) -> Iterator[Any]:
+        """Begin one; ends the script where it asks again and again when there is none."""
+        if not self._turns.is_over:
+            return self._counted(begin())
+        self._turns.cut_short()
+        self._num_in_vain += 1
+        if self._num_in_vain > _MOST_EMPTY:
+            raise ScriptOver
+        return iter(())
 
-    def _drawn(self, source: Iterable[Any], at_a_time: int) -> Iterable[Any]:
-        return source if self.stream is None else self.stream.drawn(source, at_a_time)
-
-    def slices(self, indices: Iterable[Any], batch: int) -> Iterator[Any]:
-        """Yield this worker's part of every whole global batch."""
-        first = self.rank * batch
-        for each in self._rounds(indices, batch * self.num_workers):
-            yield from each[first : first + batch]
-
-    def every(self, batches: Iterable[Any]) -> Iterator[Any]:
-        """Yield every N-th, of whole rounds only."""
-        for each in self._rounds(batches, self.num_workers):
-            yield each[self.rank]
-
-    def _rounds(self, source: Iterable[Any], size: int) -> Iterator[list[Any]]:
-        rest = iter(self._drawn(source, size))
-        while len(found := [*islice(rest, size)]) == size:
-            yield found
-
-
-@final
-class DealtSampler(Sampler[Any]):
-    """The user's own sampler, of which each worker takes its part."""
-
-    def __init__(self, sampler: Any, batch: int, dealer: Dealer) -> None:
-        self.sampler = sampler
-        self._batch = batch
-        self._dealer = dealer
-
-    def __iter__(self) -> Iterator[Any]:
-        return self._dealer.slices(self.sampler, self._batch)
-
-    def __len__(self) -> int:
-        whole: int = len(self.sampler) // (self._batch * self._dealer.num_workers)
-        return whole * self._batch
-
-
-@final
-class DealtBatches(Sampler[Any]):
-    """The same for a sampler that gives whole batches."""
-
-    def __init__(self, sampler: Any, dealer: Dealer) -> None:
-        self.sampler = sampler
-        self._dealer = dealer
-
-    def __iter__(self) -> Iterator[Any]:
-        return self._dealer.every(self.sampler)
-
-    def __len__(self) -> int:
-        whole: int = len(self.sampler) // self._dealer.num_workers
-        return whole
-
-
-@final
-class DealtItems(IterableDataset[Any]):
-    """An iterable dataset, of which each worker keeps its part."""
-
-    def __init__(self, dataset: IterableDataset[Any], batch: int, dealer: Dealer) -> None:
-        self.dataset = dataset
-        self._batch = batch
-        self._dealer = dealer
-
-    def __iter__(self) -> Iterator[Any]:
-        dealer = self._dealer
-        if get_worker_info() is not None:  # processes of a loader draw the same by their seeds
-            dealer = Dealer(dealer.rank, dealer.num_workers)
-        return dealer.slices(self.dataset, self._batch)
+    def _counted(self, batches: Iterator[Any]) -> Iterator[Any]:
+        while not self._turns.is_over:
+            try:
+                batch = self._turns.load(batches)
+            except StopIteration:
+                if not self._has_given:
+                    raise _no_batch(self._given, self._num_workers) from None
+                self._turns.pause()
+                return
+            self._has_given = True
+            yield batch
+        self._turns.cut_short()
+        self._turns.pause()
 
 
 @final
@@ -146,27 +75,37 @@ class Loader(DataLoader[Any]):
         dealer: Dealer,
     ) -> None:
         # Not through the class: a DataLoader watches over what is set on it.
-        self.__dict__.update(_given=given, _turns=turns, _stream=dealer.stream, _num_empty=0)
+        self.__dict__.update(_given=given, _turns=turns, _dealer=dealer, _reads=True)
         self.__dict__["_dropped"] = _dropped(given, dealer)
-        super().__init__(**{**_options(given), **sampling})
+        self.__dict__["_epochs"] = _Epochs(given, turns, dealer.num_workers)
+        super().__init__(**{**_options(given), **_apart(given, dealer), **sampling})
+        self.__dict__["_reads"] = False
 
     def __iter__(self) -> Any:
-        turns, stream = self.__dict__["_turns"], self.__dict__["_stream"]
-        if turns.is_evaluating:
-            return _evaluated(self.__dict__["_given"], turns.share)
-        if turns.is_over:
-            _note_empty(self)
-            return iter(())
-        if self.__dict__["_dropped"] is not None:  # what only evaluates has all its rows
-            turns.say(self.__dict__["_dropped"])
-        with contextlib.nullcontext() if stream is None else stream:  # it draws a seed of its own
-            batches = super().__iter__()
-        return _counted(batches, turns)
-
-    def __len__(self) -> int:
         turns = self.__dict__["_turns"]
         if turns.is_evaluating:
-            return _num_evaluated(self.__dict__["_given"], turns.share)
+            return _evaluated(self.__dict__["_given"], turns.share)
+        return self.__dict__["_epochs"].begun(self._begun)
+
+    def _begun(self) -> Iterator[Any]:
+        if self.__dict__["_dropped"] is not None:  # what only evaluates has all its rows
+            self.__dict__["_turns"].say(self.__dict__["_dropped"])
+        stream = self.__dict__["_dealer"].stream
+        self.__dict__["_reads"] = True
+        try:
+            with contextlib.nullcontext() if stream is None else stream:  # it draws a seed
+                return super().__iter__()
+        finally:
+            self.__dict__["_reads"] = False
+
+    def __len__(self) -> int:
+        given, turns = self.__dict__["_given"], self.__dict__["_turns"]
+        if turns.is_evaluating:
+            return _num_evaluated(given, turns.share)
+        if isinstance(given.dataset, IterableDataset) and not _is_sharded(given):
+            at_a_time: int = (given.batch_size or 1) * self.__dict__["_dealer"].num_workers
+            num_rows: int = len(given.dataset)  # type: ignore[arg-type]
+            return num_rows // at_a_time
         return super().__len__()
 
     @property
@@ -175,8 +114,15 @@ class Loader(DataLoader[Any]):
         by its length.
         """
         given, share = self.__dict__["_given"], self.__dict__["_turns"].share
-        if share is None or _is_left_alone(given):
+        if self.__dict__["_reads"]:  # what is read from, as DataLoader asks for it
             return self.__dict__["_dataset"]
+        if share is None or _is_sharded(given):
+            return given.dataset
+        if isinstance(given.dataset, IterableDataset):
+            raise LoopError(
+                "paceline.evaluating(shared=True): a share of an iterable dataset has no length "
+                "before it is read: divide by the number of rows that were read"
+            )
         return share.subset(given.dataset)
 
     @dataset.setter
@@ -190,6 +136,16 @@ def _options(given: DataLoader[Any]) -> dict[str, Any]:
         for name in _WITH_WORKERS:
             options.pop(name, None)
     return {"dataset": given.dataset, **options}
+
+
+def _apart(given: DataLoader[Any], dealer: Dealer) -> dict[str, Any]:
+    """Have processes of a loader draw numbers of their own in each worker.
+
+    Not where they read an iterable dataset: its order must be the same for all.
+    """
+    if not (dealer.rank and given.num_workers) or isinstance(given.dataset, IterableDataset):
+        return {}
+    return {"worker_init_fn": OwnDraws(dealer.rank, given.worker_init_fn)}
 
 
 def _is_left_alone(given: DataLoader[Any]) -> bool:
@@ -214,22 +170,6 @@ def _num_evaluated(given: DataLoader[Any], share: EvaluatedPart | None) -> int:
     if isinstance(given.dataset, IterableDataset):
         return share.num_of(len(given))
     return share.num_batches(given)
-
-
-def _note_empty(loader: Any) -> None:
-    loader.__dict__["_num_empty"] += 1
-    if loader.__dict__["_num_empty"] > _MOST_EMPTY:
-        raise ScriptOver
-
-
-def _counted(batches: Iterator[Any], turns: Turns) -> Iterator[Any]:
-    while not turns.is_over:
-        try:
-            batch = turns.load(batches)
-        except StopIteration:
-            break
-        yield batch
-    turns.pause()
 
 
 _KEPT: Final = (
@@ -257,28 +197,31 @@ _WITH_WORKERS: Final = (
 class Passed:
     """Any other iterable of batches, of which each worker takes every N-th."""
 
-    def __init__(self, given: Iterable[Any], dealer: Dealer, turns: Turns) -> None:
+    def __init__(
+        self, given: Iterable[Any], dealer: Dealer, turns: Turns, *, is_dealt: bool = False
+    ) -> None:
+        """`is_dealt`: by the script itself, so that it is left as it is."""
         self._given = given
-        self._dealer = dealer
+        self._is_dealt = is_dealt
+        self._dealer = Dealer(0, 1) if is_dealt else dealer
         self._turns = turns
-        self._num_empty = 0
+        self._epochs = _Epochs(given, turns, dealer.num_workers)
 
     def __iter__(self) -> Iterator[Any]:
-        if self._turns.is_evaluating:
-            share = self._turns.share
-            if share is None:
-                return iter(self._given)
-            return share.counted(share.every(self._given), rows_in)
-        if self._turns.is_over:
-            _note_empty(self)
-            return iter(())
-        return _counted(self._dealer.every(self._given), self._turns)
+        if not self._turns.is_evaluating:
+            return self._epochs.begun(lambda: self._dealer.every(self._given))
+        share = self._turns.share
+        if share is None:
+            return iter(self._given)
+        batches = self._given if self._is_dealt else share.every(self._given)
+        return share.counted(batches, rows_in)
 
     def __len__(self) -> int:
         whole: int = len(self._given)  # type: ignore[arg-type]
         if not self._turns.is_evaluating:
             return whole // self._dealer.num_workers
-        return whole if self._turns.share is None else self._turns.share.num_of(whole)
+        share = self._turns.share
+        return whole if share is None or self._is_dealt else share.num_of(whole)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.__dict__["_given"], name)
@@ -286,29 +229,56 @@ class Passed:
 
 def dealt(given: Any, dealer: Dealer, turns: Turns) -> Any:
     """Give a loader of one worker's part; says what is done with it, where that is not plain."""
+    made = _made(given, dealer, turns)
+    if _length(made) == 0:
+        few = f"no batch for each of {dealer.num_workers} workers{_contents(given)}"
+        turns.say(f"a loader has {few}: it can be evaluated, but not be trained on")
+    return made
+
+
+def _made(given: Any, dealer: Dealer, turns: Turns) -> Loader | Passed:
     if not isinstance(given, DataLoader):
         if dealer.num_workers > 1:
             turns.say("a loader that is no DataLoader is dealt out batch by batch")
         return Passed(given, dealer, turns)
-    sampling = _sampling(given, dealer, turns)
-    made = Loader(given, sampling, turns=turns, dealer=dealer)
-    _check_length(made, given, dealer)
-    return made
+    if _reads_itself(type(given)):
+        return _passed(given, dealer, turns)
+    return Loader(given, _sampling(given, dealer, turns), turns=turns, dealer=dealer)
+
+
+def _reads_itself(cls: type[DataLoader[Any]]) -> bool:
+    """Whether a class of DataLoaders has a way of its own to give batches."""
+    return any(
+        getattr(cls, name) is not getattr(DataLoader, name)
+        for name in ("__iter__", "_get_iterator")
+    )
+
+
+def _passed(given: DataLoader[Any], dealer: Dealer, turns: Turns) -> Passed:
+    if _is_sharded(given):
+        turns.say(_THEIR_SHARDING)
+        return Passed(given, dealer, turns, is_dealt=True)
+    if dealer.num_workers > 1:
+        turns.say(
+            f"{type(given).__name__} gives batches in a way of its own, so they are dealt out "
+            "batch by batch"
+        )
+    return Passed(given, dealer, turns)
 
 
 def _sampling(given: DataLoader[Any], dealer: Dealer, turns: Turns) -> dict[str, Any]:
     if isinstance(given.dataset, IterableDataset):
         return _of_iterable(given, dealer, turns)
     if _is_sharded(given):
-        turns.say("the script's own sharding of its data is left as it is")
+        turns.say(_THEIR_SHARDING)
         return _as_it_is(given)
     if given.batch_sampler is None:  # one by one, without batches
-        return {"batch_size": None, "sampler": DealtSampler(given.sampler, 1, dealer)}
+        return {"batch_size": None, "sampler": DealtSampler(given.sampler, 1, dealer, turns)}
     if type(given.batch_sampler) is not BatchSampler:
-        return {"batch_sampler": DealtBatches(given.batch_sampler, dealer)}
+        return {"batch_sampler": DealtBatches(given.batch_sampler, dealer, turns)}
     batch = given.batch_sampler.batch_size
     own = given.batch_sampler.sampler
-    part = own if dealer.num_workers == 1 else DealtSampler(own, batch, dealer)
+    part = own if dealer.num_workers == 1 else DealtSampler(own, batch, dealer, turns)
     return {"batch_size": batch, "sampler": part, "drop_last": True}
 
 
@@ -361,25 +331,39 @@ def _dropped(given: DataLoader[Any], dealer: Dealer) -> str | None:
     return f"the last {rest} rows of an epoch, fewer than a batch of all, are left out"
 
 
-def _check_length(made: DataLoader[Any], given: DataLoader[Any], dealer: Dealer) -> None:
-    try:
-        num_batches = len(made)
-    except TypeError:
-        return
-    if num_batches:
-        return
-    rows: Sequence[Any] = given.dataset  # type: ignore[assignment]
-    raise LoopError(
-        f"paceline.wrap: a loader has no batch for each of {dealer.num_workers} workers "
-        f"({len(rows)} rows, batches of {given.batch_size})"
+def _no_batch(given: Any, num_workers: int) -> LoopError:
+    """Say that an epoch had no batch, and what there is."""
+    return LoopError(
+        f"a loader has no batch for each of {num_workers} workers{_contents(given)}: a step takes "
+        "one of each worker's, all of one size. Rows that are only evaluated are read inside of "
+        "paceline.evaluating()"
     )
+
+
+def _contents(given: Any) -> str:
+    """Say how much a loader has, as far as it is known."""
+    rows = _length(getattr(given, "dataset", None))
+    parts = [] if rows is None else [f"{rows} rows"]
+    batch = getattr(given, "batch_size", None)
+    if isinstance(batch, int):
+        parts.append(f"batches of {batch}")
+    elif (num_batches := _length(given)) is not None:
+        parts.append(f"{num_batches} batches")
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _length(sized: Any) -> int | None:
+    try:
+        return len(sized)
+    except (TypeError, NotImplementedError):
+        return None
 
 
 def rows_in(batch: object) -> int:
     """Count the rows of a batch: the length of the first tensor in it."""
     if isinstance(batch, Tensor):
         return len(batch) if batch.dim() else 1
-    if isinstance(batch, dict):
+    if isinstance(batch, Mapping):
         batch = [*batch.values()]
     if isinstance(batch, Sequence) and not isinstance(batch, str) and batch:
         return rows_in(batch[0])

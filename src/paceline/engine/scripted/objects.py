@@ -8,6 +8,7 @@ from typing import Any, final
 
 from torch import Tensor, nn
 from torch.optim import Optimizer
+from torch.utils.data import DataLoader
 
 from paceline.errors import LoopError
 
@@ -29,15 +30,27 @@ class Objects:
         optimizers = tuple(each for each in given if isinstance(each, Optimizer))
         loaders = tuple(each for each in given if not isinstance(each, nn.Module | Optimizer))
         for each in loaders:
-            if not isinstance(each, Iterable):
-                kind = type(each).__name__
-                raise LoopError(
-                    f"paceline.wrap was given a {kind}; it takes modules, optimizers and loaders "
-                    "(a scheduler stays as it is)"
-                )
+            _check_loader(each)
         if not optimizers:
             raise LoopError("paceline.wrap was given no optimizer: without one there are no steps")
         return Objects(given, modules, optimizers, loaders)
+
+    @property
+    def parameters(self) -> list[nn.Parameter]:
+        """List what models and optimizers have, each once, in their order."""
+        found = [each for module in self.modules for each in module.parameters()]
+        for optimizer in self.optimizers:
+            found += [each for group in optimizer.param_groups for each in group["params"]]
+        return [*dict.fromkeys(found)]
+
+    @property
+    def names(self) -> dict[nn.Parameter, str]:
+        """Say what parameters are called, in the first of the models that has them."""
+        found: dict[nn.Parameter, str] = {}
+        for module in self.modules:
+            for name, each in module.named_parameters():
+                found.setdefault(each, name)
+        return found
 
     @property
     def values_per_parameter(self) -> float:
@@ -53,6 +66,25 @@ class Objects:
         """Give everything back in its order, with new loaders."""
         known = (nn.Module, Optimizer)
         return tuple(each if isinstance(each, known) else made(each) for each in self.given)
+
+
+def _check_loader(given: Any) -> None:
+    """Raises `LoopError` where it cannot be one."""
+    kind = type(given).__name__
+    if not isinstance(given, Iterable) or isinstance(given, nn.Parameter):
+        raise LoopError(
+            f"paceline.wrap was given a {kind}; it takes modules, optimizers and loaders "
+            "(a scheduler stays as it is)"
+        )
+    if not isinstance(given, list | tuple | set | dict):
+        return
+    for each in given.values() if isinstance(given, dict) else given:
+        if isinstance(each, nn.Module | nn.Parameter | Optimizer | DataLoader):
+            raise LoopError(
+                f"paceline.wrap was given a {kind} with a {type(each).__name__} in it: give each "
+                "by itself, as in paceline.wrap(first, second, optimizer, loader), or with a star, "
+                "paceline.wrap(*models, …)"
+            )
 
 
 @final

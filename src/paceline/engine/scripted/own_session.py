@@ -112,9 +112,11 @@ class OwnSession(Watched):
         """Average nothing: the script's own wrapper does. What an evaluation takes is no step's."""
         watch = self._watch
         before = watch.load_ns, watch.exchange_ns
-        yield
-        if self.is_evaluating:
-            watch.load_ns, watch.exchange_ns = before
+        try:
+            yield
+        finally:
+            if self.is_evaluating:
+                watch.load_ns, watch.exchange_ns = before
 
     def stop(self) -> None:
         """All workers have evaluated, and are to end."""

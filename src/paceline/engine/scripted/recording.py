@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from time import perf_counter_ns
-from typing import final
+from typing import Any, final
 
+from paceline.compute.base import Compute
 from paceline.engine.row_writer import RowWriter
 from paceline.measure.recorder import UNKNOWN
 from paceline.measure.spans import Span
 from paceline.spec import RunSpec
+
+
+@final
+class OwnCompute(Compute):
+    """A script computes by itself: there is nothing to ask for."""
+
+    def gradients(self, batch: Any) -> float:
+        del batch
+        raise AssertionError("a script computes its gradients by itself")
+
+    def accumulate(self, batch: Any) -> float:
+        del batch
+        raise AssertionError("a script computes its gradients by itself")
 
 
 @final

@@ -10,10 +10,11 @@ import traceback
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from paceline.errors import LoopError, PacelineError, ScriptFailed
+from paceline.errors import LoopError, PacelineError, ScriptFailed, SpecError
 from paceline.scripting.current import ScriptOver, ScriptRun, taking_part
 from paceline.spec import RunSpec
 from paceline.system.named_files import found_at, name_of
+from paceline.system.user_modules import is_own
 from paceline.workloads.script import Script
 
 
@@ -33,7 +34,7 @@ def run_script(spec: RunSpec, run: ScriptRun) -> None:
             raise ScriptFailed(
                 f"{_line(end, path)}: it ended itself: sys.exit({end.code!r})"
             ) from end
-    except LoopError as error:
+    except (LoopError, SpecError) as error:
         raise ScriptFailed(f"{_line(error, path)}: {error}") from error
     except PacelineError:
         raise
@@ -41,7 +42,9 @@ def run_script(spec: RunSpec, run: ScriptRun) -> None:
         if (lost := run.lost_peer(error)) is not None:
             raise lost from None
         traceback.print_exc()  # into this seat's log
-        raise ScriptFailed(f"{_line(error, path)}: {type(error).__name__}: {error}") from error
+        said = f"{_line(error, path)}: {type(error).__name__}: {error}"
+        if not run.is_done_before(error, said):
+            raise ScriptFailed(said) from error
 
 
 @contextlib.contextmanager
@@ -60,9 +63,14 @@ def _as_main(path: Path, arguments: Sequence[str]) -> Iterator[None]:
 
 
 def _line(error: BaseException, path: Path) -> str:
-    """Name the line of the script, or of a module beside it, that was being run."""
+    """Name the line of the script, or of a module beside it, that was being run.
+
+    What is installed may lie below the script's folder too, and so may Paceline.
+    """
     frames = traceback.extract_tb(error.__traceback__)
-    own = [each for each in frames if Path(each.filename).is_relative_to(path.parent)]
+    files = {each.filename: Path(each.filename) for each in frames}
+    theirs = {name for name, file in files.items() if file == path or is_own(file, path.parent)}
+    own = [each for each in frames if each.filename in theirs]
     if not own:
         return name_of(path)
     return f"{name_of(Path(own[-1].filename))} line {own[-1].lineno}"

@@ -19,7 +19,7 @@ from paceline.strategies.base import Place
 from paceline.strategies.parameter_server import cuts
 from paceline.training.carried import trained_by
 from paceline.training.finite import Refusals
-from paceline.training.sliced import check_elementwise
+from paceline.training.sliced import check_averaged, check_elementwise
 
 
 def exchange_of(spec: RunSpec, objects: Objects) -> Exchange:
@@ -31,6 +31,7 @@ def exchange_of(spec: RunSpec, objects: Objects) -> Exchange:
         return Alone()
     trained = trained_by(objects.modules, objects.optimizers, all_of_modules=way == "averaged")
     if way == "averaged":
+        check_averaged(objects.optimizers, spec.strategy.name, spec.num_workers)
         return Averaged(
             trained, through_autograd=spec.strategy.needs_autograd, backward=torch.autograd.backward
         )
@@ -39,6 +40,7 @@ def exchange_of(spec: RunSpec, objects: Objects) -> Exchange:
     return ThroughServers(
         trained,
         partial(_cuts, strategy.num_servers, strategy.chunk_bytes, trained.dtype.itemsize),
+        objects.names,
     )
 
 
@@ -75,5 +77,5 @@ def place_of(berth: Berth, spec: RunSpec, objects: Objects, exchange: Exchange) 
 def take_first_values(place: Place, objects: Objects, stream: torch.Tensor) -> None:
     """Continue with worker 0's parameters and buffers, and with its samplers' random numbers."""
     if place.num_workers + place.num_servers > 1:
-        values = values_of(objects.modules, [stream])
+        values = values_of(objects, [stream])
         take_first(place.channel, place.roster, place.name, values)

@@ -29,6 +29,19 @@ _NOT_ITS_LOADER: Final = (
     "it trained on no batch of the loaders that paceline.wrap gave back: unless they are only for "
     "evaluating, use these and not those it was given, or all workers train on the same rows"
 )
+_NOT_SHARED: Final = (
+    "the last backward() before {}.step() was inside of paceline.no_sync(), so what it computed is "
+    "averaged with no other worker's, and models would become different: leave the last backward() "
+    "before a step out of it"
+)
+_SCALED: Final = (
+    "a fused {} would unscale gradients while it steps, and servers step here: call "
+    "scaler.unscale_(optimizer) before scaler.step(optimizer), or leave out fused=True"
+)
+_LOADED: Final = (
+    "{}.load_state_dict() after paceline.wrap: servers keep what it remembers, and would not have "
+    "that; load it before paceline.wrap"
+)
 
 
 @final
@@ -48,6 +61,8 @@ class ScriptSession:
         self.num_samples = 0
         self.is_evaluating = False
         self.share: EvaluatedPart | None = None
+        self.was_cut = False
+        """Whether a loader ended since the run did: what the script makes of that may be odd."""
         self.last = not exchange.member.starts
         self.say = say
         self._exchange = exchange
@@ -63,6 +78,7 @@ class ScriptSession:
         self._has_loader = bool(objects.loaders)
         self._deals = self._has_loader and spec.num_workers > 1
         self._numbers = {id(each): number for number, each in enumerate(objects.optimizers)}
+        self._unstepped: set[int] = set()
         self._most_steps = spec.worker_steps or NEVER
         if spec.steps is not None and spec.strategy.in_step:
             self._most_steps = spec.steps
@@ -71,10 +87,11 @@ class ScriptSession:
         self._most_global = spec.steps if counts else None
         self._most_samples = (spec.samples or math.inf) / spec.num_workers
         self._seconds = spec.seconds or math.inf
-        self._rows: int | None = None
         self._pending_samples = 0
-        self._has_gradients = False
         self._syncs = True
+        # Of one of several optimizers it is not known which gradients a backward pass was for.
+        self._must_share = spec.num_workers > 1 and len(objects.optimizers) == 1
+        self._is_apart = False
         self._unchanged = Unchanged(objects, is_exchanged=self._way != "alone")
         self._kept: list[tuple[Any, Tensor | None]] = []
         self._undo: list[Callable[[], None]] = []
@@ -86,13 +103,15 @@ class ScriptSession:
             before = each.register_step_pre_hook(self._before_step)
             after = each.register_step_post_hook(self._after_step)
             self._undo += [before.remove, after.remove]
+            if self._way == "served":
+                self._undo.append(each.register_load_state_dict_pre_hook(_refuse_state).remove)
         self._watch_backward()
         self._records.begin()
 
     def _watch_backward(self) -> None:
         """See every `backward` return; gradients that are averaged are so by then."""
         original, averages = torch.autograd.backward, self._way == "averaged"
-        depth = 0
+        depth, numbers = 0, frozenset(self._numbers.values())
 
         def backward(*arguments: Any, **options: Any) -> None:
             nonlocal depth
@@ -102,9 +121,11 @@ class ScriptSession:
             finally:
                 depth -= 1
             if not depth:  # not where one is inside of another, as checkpointing has it
-                self._has_gradients = True
+                self._unstepped.update(numbers)
                 if averages and self._syncs:
                     self._average()
+                elif averages and not self.is_evaluating:
+                    self._is_apart = self._must_share
 
         torch.autograd.backward = backward
         self._undo.append(lambda: setattr(torch.autograd, "backward", original))
@@ -112,6 +133,7 @@ class ScriptSession:
     def _average(self) -> None:
         with self._records.exchanging:
             must_stop = self._exchange.after_backward(last=self._wants_last())
+        self._is_apart = False
         self._exchange.member.global_steps = self.num_steps  # it counts exchanges
         # More passes of the same step may follow, on batches of their own.
         self._is_agreed = self._is_agreed or must_stop
@@ -136,9 +158,7 @@ class ScriptSession:
         began_ns = perf_counter_ns()
         batch = next(batches)
         self._records.load_ns += perf_counter_ns() - began_ns
-        if self._rows is None:
-            self._rows = rows_in(batch)
-        self._pending_samples += self._rows
+        self._pending_samples += rows_in(batch)
         if self._newest is not None:  # whichever stepped last before this batch ends a step
             self._closing = self._newest
         return batch
@@ -153,20 +173,32 @@ class ScriptSession:
             self._hide(optimizer)  # nothing is learnt any more
             self._is_hidden = True
             return None
+        number = self._numbers[id(optimizer)]
         if self._way != "served":
-            closure = arguments[1:] or options
-            if not (self._has_gradients or closure):
-                raise self._no_backward(optimizer)
+            if not (arguments[1:] or options):  # a closure computes its gradients later
+                self._check_gradients(optimizer, number)
             return None
         replaced = self._with_closure(arguments, options)
-        if not any(each.grad is not None for each in _parameters(optimizer)):
-            raise self._no_backward(optimizer)
-        number = self._numbers[id(optimizer)]
+        self._check_gradients(optimizer, number)
         with self._records.exchanging:
             must_stop = self._exchange.before_step(number, last=self._says_last(number))
         self.last = self.last or must_stop
         self._hide(optimizer)
         return replaced
+
+    def _check_gradients(self, optimizer: Optimizer, number: int) -> None:
+        """Raises `LoopError` where there are none to step with, or not those to step with."""
+        kind = type(optimizer).__name__
+        has_any = self._way != "served" or any(e.grad is not None for e in _parameters(optimizer))
+        if number not in self._unstepped or not has_any:
+            raise LoopError(
+                f"{kind}.step() without a backward() since its last step: there is no gradient to "
+                "step with"
+            )
+        if self._is_apart:
+            raise LoopError(_NOT_SHARED.format(kind))
+        if self._way == "served" and getattr(optimizer, "grad_scale", None) is not None:
+            raise LoopError(_SCALED.format(kind))
 
     def _with_closure(self, arguments: Any, options: Any) -> Any:
         """Have a closure compute before gradients are pushed; torch would call it after."""
@@ -189,6 +221,7 @@ class ScriptSession:
             parameter.grad = gradient
         self._kept.clear()
         self._newest = number = self._numbers[id(optimizer)]
+        self._unstepped.discard(number)
         if not number and not self._exchange.is_deserted and not self._is_hidden:
             self._count()
         if not self._has_loader and number == self._closing and self.is_over:
@@ -199,7 +232,6 @@ class ScriptSession:
         self.num_steps += 1
         self.num_samples += self._pending_samples
         self._pending_samples = 0
-        self._has_gradients = False
         member = self._exchange.member
         if self._way == "alone":
             self.last = self._exchange.after_step(last=self._wants_last(done=True)) or self.last
@@ -235,6 +267,9 @@ class ScriptSession:
     def stop(self) -> None:
         """Have the loaders end."""
         self.last = True
+
+    def cut_short(self) -> None:
+        self.was_cut = True
 
     def pause(self) -> None:
         """Something else than training may follow, as at the end of an epoch."""
@@ -272,21 +307,20 @@ class ScriptSession:
             "more: their scripts had different numbers of batches, or one left its loop"
         )
 
-    def _no_backward(self, optimizer: Optimizer) -> LoopError:
-        return LoopError(
-            f"{type(optimizer).__name__}.step() without a backward() since the last step: there "
-            "is no gradient to step with"
-        )
-
     @property
     def counted(self) -> Mapping[str, Any]:
         return {"worker_steps": self.num_steps, "samples": self.num_samples}
 
     @property
     def sizes(self) -> Mapping[str, int]:
-        """Give the size of all modules, which is also what travels."""
-        found = {id(e): e.nbytes for m in self._objects.modules for e in m.parameters()}
-        return dict.fromkeys(("model_bytes", "parameter_bytes"), sum(found.values()))
+        """Give the size of all parameters, which is also what travels."""
+        total = sum(each.nbytes for each in self._objects.parameters)
+        return dict.fromkeys(("model_bytes", "parameter_bytes"), total)
+
+
+def _refuse_state(optimizer: Optimizer, state: Any) -> None:
+    del state
+    raise LoopError(_LOADED.format(type(optimizer).__name__))
 
 
 def _parameters(optimizer: Optimizer) -> Iterator[Any]:

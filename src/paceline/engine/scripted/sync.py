@@ -6,19 +6,20 @@ from collections import deque
 from collections.abc import Sequence
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from paceline.comm.base import Channel, Message
 from paceline.comm.roster import Roster
+from paceline.engine.scripted.objects import Objects
 from paceline.errors import LoopError
 
 
-def values_of(modules: Sequence[nn.Module], extra: Sequence[Tensor]) -> list[Tensor]:
-    """List what a script's models consist of, each once, and what else is to be alike."""
-    found: dict[int, Tensor] = {}
-    for module in modules:
-        for each in (*module.parameters(), *module.buffers()):
-            found.setdefault(id(each), each.detach())
+def values_of(objects: Objects, extra: Sequence[Tensor]) -> list[Tensor]:
+    """List what a script's models and optimizers consist of, each once, and what else is alike."""
+    found = {id(each): each.detach() for each in objects.parameters}
+    for module in objects.modules:
+        for buffer in module.buffers():
+            found.setdefault(id(buffer), buffer.detach())
     return [*found.values(), *(each.detach() for each in extra)]
 
 

@@ -15,21 +15,21 @@ import torch
 
 from paceline.clusters.base import Berth
 from paceline.comm import words
-from paceline.compute.base import Compute
 from paceline.engine.row_writer import RowWriter
+from paceline.engine.scripted.dealing import Dealer
 from paceline.engine.scripted.drawing import SharedDraws
 from paceline.engine.scripted.early import EarlySteps
 from paceline.engine.scripted.exchanges import Exchange
-from paceline.engine.scripted.loaders import Dealer, dealt
+from paceline.engine.scripted.loaders import dealt
 from paceline.engine.scripted.objects import Objects
 from paceline.engine.scripted.own_session import OwnSession
-from paceline.engine.scripted.recording import ScriptRecords
+from paceline.engine.scripted.recording import OwnCompute, ScriptRecords
 from paceline.engine.scripted.running import run_script
 from paceline.engine.scripted.seating import exchange_of, place_of, take_first_values
 from paceline.engine.scripted.session import ScriptSession
 from paceline.engine.scripted.sharing import EvaluatedPart, rows_of
 from paceline.engine.scripted.unwrapped import UnwrappedRun, refusing_groups
-from paceline.errors import LoopError, ScriptFailed
+from paceline.errors import LoopError, RunError, ScriptFailed
 from paceline.measure.clock import Clock
 from paceline.measure.process_usage import peak_bytes
 from paceline.measure.recorder import Recorder
@@ -42,6 +42,12 @@ from paceline.strategies.base import Place
 
 # How long a worker that lost another waits for the driver to name it.
 _PATIENCE_S: Final = 4.0
+_NO_LOADER: Final = (
+    "paceline.wrap was given no loader, so every worker trains on all rows that the script reads, "
+    "unless it deals them out by paceline.rank() and paceline.num_workers()"
+)
+# Of an error, in a warning.
+_MOST_SAID: Final = 1000
 
 
 def work(berth: Berth, spec: RunSpec) -> None:
@@ -70,19 +76,6 @@ def _watch(berth: Berth, spec: RunSpec, worker: ScriptWorker) -> None:
 
 
 @final
-class _Scripted(Compute):
-    """A script computes by itself: there is nothing to ask for."""
-
-    def gradients(self, batch: Any) -> float:
-        del batch
-        raise AssertionError("a script computes its gradients by itself")
-
-    def accumulate(self, batch: Any) -> float:
-        del batch
-        raise AssertionError("a script computes its gradients by itself")
-
-
-@final
 class ScriptWorker(ScriptRun):
     """One worker of a run, as its script sees it."""
 
@@ -97,6 +90,8 @@ class ScriptWorker(ScriptRun):
         self._found: dict[str, float] | None = None
         self._said: set[str] = set()
         self._evaluated_at = -1
+        self._late_error: str | None = None
+        self._error_in_evaluation: BaseException | None = None
         self.early = EarlySteps()
 
     def wrap(self, objects: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -118,6 +113,8 @@ class ScriptWorker(ScriptRun):
         given = found.with_loaders(lambda each: dealt(each, dealer, session))
         if self.rank:  # workers start alike, but what they draw while training must differ
             torch.manual_seed(torch.initial_seed() + self.rank)
+        if self.num_workers > 1 and not found.loaders:
+            self.say(_NO_LOADER)
         self._start()
         session.begin()
         return given
@@ -142,7 +139,7 @@ class ScriptWorker(ScriptRun):
             line=self._line,
             sink=self._berth.sink,
             member=self._exchange.member,
-            compute=_Scripted(),
+            compute=OwnCompute(),
             profile=None,
         )
 
@@ -195,21 +192,47 @@ class ScriptWorker(ScriptRun):
             yield
             return
         if session.last and session.num_steps == self._evaluated_at:
-            with self._looking(session):  # nothing was learnt since: it only comes to its end
+            with self._looking(session, {}):  # nothing was learnt since: it only comes to its end
                 yield
             return
         self._evaluated_at = session.num_steps
         session.pause()
         began_ns = perf_counter_ns()
         self._line.send(words.Paused(self._progress(), shares=shared and self._can_share))
+        error: BaseException | None = None
         with self._usage.left_out():
             word = self._attend(words.Resume, words.Evaluate, words.Settled)
-            share = self._share_of(word)
-            with self._looking(session, share) as found:
-                yield
-            if share is not None:
-                self._line.send(words.Evaluated(dict(found), rows_of(share, found)))
-            resumed = word if isinstance(word, words.Resume) else self._resumed(word, found)
+            share, found, rows = self._share_of(word), dict[str, float](), 0
+            try:
+                with self._looking(session, found, share):
+                    yield
+                    rows = 0 if share is None else rows_of(share, found)
+            except RunError:  # the run is over: there is no answer that the others wait for
+                raise
+            except BaseException as raised:  # noqa: BLE001 - it is raised again
+                # The script may catch it, or end as with sys.exit(0): then the others go on.
+                error = raised
+            resumed = self._answered(word, found, rows)
+        self._go_on(session, resumed, began_ns)
+        if error is not None:
+            raise error
+
+    def _answered(
+        self, word: words.Word, found: Mapping[str, float], num_rows: int
+    ) -> words.Resume:
+        """Say what was found, where that is wanted of this worker, and wait until all go on."""
+        if isinstance(word, words.Settle):
+            self._line.send(words.Evaluated(dict(found), num_rows))
+        while not isinstance(word, words.Resume):
+            if isinstance(word, words.Evaluate):
+                self._line.send(words.Evaluated(dict(found)))
+            word = self._attend(words.Resume, words.Evaluate)
+        return word
+
+    def _go_on(
+        self, session: ScriptSession | OwnSession, resumed: words.Resume, began_ns: int
+    ) -> None:
+        """Train on after an evaluation, which no clock has seen."""
         self._clock.leave_out(resumed.paused_s)
         self._records.leave_out(perf_counter_ns() - began_ns)
         if resumed.stop:
@@ -230,26 +253,23 @@ class ScriptWorker(ScriptRun):
 
     @contextlib.contextmanager
     def _looking(
-        self, session: ScriptSession | OwnSession, share: EvaluatedPart | None = None
-    ) -> Iterator[dict[str, float]]:
+        self,
+        session: ScriptSession | OwnSession,
+        found: dict[str, float],
+        share: EvaluatedPart | None = None,
+    ) -> Iterator[None]:
         """Gather what is logged while nothing is trained."""
-        found: dict[str, float] = {}
         self._found = found
         session.is_evaluating, session.share = True, share
         try:
             with session.no_sync():
-                yield found
+                yield
+        except BaseException as error:
+            self._error_in_evaluation = error
+            raise
         finally:
             session.is_evaluating, session.share = False, None
             self._found = None
-
-    def _resumed(self, word: words.Word, found: Mapping[str, float]) -> words.Resume:
-        """Say what was found, if asked, and wait until training goes on."""
-        while not isinstance(word, words.Resume):
-            if isinstance(word, words.Evaluate):
-                self._line.send(words.Evaluated(dict(found)))
-            word = self._attend(words.Resume, words.Evaluate)
-        return word
 
     def _attend(self, *until: type[words.Word]) -> words.Word:
         """Settle and save whenever asked, until one of these words comes.
@@ -295,6 +315,21 @@ class ScriptWorker(ScriptRun):
             self._line.await_abort(_PATIENCE_S)
         return member.lost_peer() or error
 
+    def is_done_before(self, error: Exception, said: str) -> bool:
+        """Where a loader ended at the run's limit, a script may find fewer batches than it needs.
+
+        What is raised while it evaluates has another cause.
+        """
+        session = self._session
+        if not (isinstance(session, ScriptSession) and session.was_cut and session.num_steps):
+            return False
+        if error is self._error_in_evaluation:
+            return False
+        self._late_error = (
+            f"its loader had ended with the run's last step, and then: {said[:_MOST_SAID]}"
+        )
+        return True
+
     def end(self) -> None:
         """The script has ended: tell the others and the driver, and be there until all have."""
         if self._session is None:
@@ -313,7 +348,7 @@ class ScriptWorker(ScriptRun):
             "train_s": self._records.trained_s,
             **session.counted,
             "global_steps": member.global_steps,
-            "note": session.note or self._lost_rows(),
+            "note": self._note(session),
             "told_losses": self._recorder.has_losses,
             "final_loss": self._recorder.final_loss(),
             **session.sizes,
@@ -325,6 +360,10 @@ class ScriptWorker(ScriptRun):
             **self._place.counted(),
             OPTIMIZER_STATES: self._objects.values_per_parameter,
         }
+
+    def _note(self, session: ScriptSession | OwnSession) -> str | None:
+        notes = [session.note or self._lost_rows(), self._late_error]
+        return "; ".join(each for each in notes if each) or None
 
     def _lost_rows(self) -> str | None:
         """Name the workers that were lost; the first of those that are left says it."""

@@ -91,6 +91,10 @@ class PsMember(Member):
         self._check = ChunkCheck(self._gradients, self._chunks)
         self._began_ns = self._hidden_ns = 0
 
+    @property
+    def is_held(self) -> bool:
+        return self._must_wait
+
     def enter(self) -> bool:
         is_over = bool(self._pull() & LAST)
         if is_over and self._is_averaged:  # another server may not be at its end, and wait for it
