@@ -7,11 +7,14 @@ from collections import defaultdict
 from functools import cache
 from pathlib import Path
 
+import pytest
+
 import paceline
 from tests.clusters import subprocesses
 
 ROOT = Path(paceline.__file__).parent
 MOST_LINES = 400
+MOST_ATTRIBUTES = 30
 MEDIAN_LINES, P99_LINES = 6, 34
 """Of functions, from `def` to their last line, docstrings included."""
 
@@ -51,6 +54,41 @@ def test_functions_are_short():
     )
     assert statistics.median(lengths) <= MEDIAN_LINES
     assert lengths[int(0.99 * len(lengths))] <= P99_LINES
+
+
+def written_to(tree: ast.AST, *, own: bool) -> set[str]:
+    """Names of attributes that are assigned: an object's own, or those of another."""
+    return {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store)
+        if own == (isinstance(node.value, ast.Name) and node.value.id == "self")
+    }
+
+
+@pytest.mark.parametrize(
+    "name", ["WorkerSession", "ScriptSession", "PsMember", "SharedWorkerLink", "RingMember"]
+)
+def test_what_each_step_looks_up_is_found_fast(name: str):
+    """Above 30 attributes Python 3.11 shares no keys between instances: each lookup is slower."""
+    classes = {
+        node.name: node
+        for tree in trees().values()
+        for node in tree.body
+        if isinstance(node, ast.ClassDef)
+    }
+    bases = [classes[each] for each in map(ast.unparse, classes[name].bases) if each in classes]
+    fields = {
+        ast.unparse(each.target)
+        for base in bases
+        for each in base.body
+        if isinstance(each, ast.AnnAssign)
+    }
+    # A field of a base that nobody writes to is the class's alone.
+    set_by_others = set().union(*(written_to(tree, own=False) for tree in trees().values()))
+    set_by_itself = set().union(*(written_to(each, own=True) for each in (classes[name], *bases)))
+    found = set_by_itself | (fields & set_by_others)
+    assert len(found) <= MOST_ATTRIBUTES, sorted(found)
 
 
 def test_two_public_classes_never_share_a_name():

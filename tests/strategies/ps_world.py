@@ -28,7 +28,6 @@ from paceline.training.replica import Replica
 from paceline.training.state import State, copied
 from tests.strategies.turns import Ended, Player, RunOver
 
-NUM_CHUNKS = 2
 MOST_LIVES = 3
 """How often a worker may be there: at first, and when it was started again."""
 _MOST_TURNS = 20_000
@@ -42,6 +41,8 @@ class Schedule:
     strategy: ParameterServer
     workers: int = 2
     steps: int = 4
+    num_chunks: int = 2
+    """Of each server. One comes along with its word."""
     kills: dict[str, int] = field(default_factory=dict)
     """At which moment a seat is killed, by `name.incarnation`; never the last living worker."""
     silent: Collection[str] = ()
@@ -251,7 +252,8 @@ class Seated:
         self.num_steps = 0
         """How many of its pushes were answered."""
         self.staleness: list[int] = []
-        model = nn.Linear(world.num_places * NUM_CHUNKS * len(world.servers), 1, bias=False)
+        num_chunks = world.schedule.num_chunks * len(world.servers)
+        model = nn.Linear(world.num_places * num_chunks, 1, bias=False)
         nn.init.zeros_(model.weight)
         self.place = Place(
             name=name,

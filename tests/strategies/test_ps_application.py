@@ -1,6 +1,7 @@
 """How gradients become updates: nobody waits for what nobody will bring, whoever comes and goes."""
 
 from collections.abc import Iterator
+from random import Random
 from typing import final
 
 import pytest
@@ -35,6 +36,7 @@ from paceline.training.optim import Sgd, Update
 from paceline.training.state import copied
 
 CHUNKS = [Chunk(0, 0, 0, 2), Chunk(0, 1, 2, 4)]
+WHOLE = Chunk(0, 0, 0, 4)
 ALONE = -1  # in the place of a chunk: a decision that came with none
 
 
@@ -83,10 +85,10 @@ def link() -> Answers:
     return Answers()
 
 
-def kept(link: Answers) -> ServerParameters:
+def kept(link: Answers, chunks: list[Chunk] = CHUNKS) -> ServerParameters:
     values = torch.zeros(4)
     update = Update(Sgd(), values)
-    return ServerParameters(values, update=update, row_update=None, chunks=CHUNKS, link=link)
+    return ServerParameters(values, update=update, row_update=None, chunks=chunks, link=link)
 
 
 def average(
@@ -443,3 +445,58 @@ def test_of_a_push_that_was_kept_for_its_word_nothing_is_applied_when_its_worker
     rule.leave(0)
     assert values_of(rule) == [0.0] * 4
     assert rule.keep.tally.updates == 0
+
+
+# A word that comes along with the only chunk there is.
+
+
+def in_one(rule: Application, worker: int, number: int, flags: int) -> None:
+    gradient = torch.full((4,), 1.0 + worker + number)
+    flags |= WORD | (BARE if flags & REFUSED else 0)
+    rule.take(Arrival(worker, WHOLE, flags, 0, gradient, push=number))
+
+
+def in_two(rule: Application, worker: int, number: int, flags: int) -> None:
+    gradient = torch.full((4,), 1.0 + worker + number)
+    rule.take(Arrival(worker, WHOLE, 0, 0, gradient, push=number))
+    rule.take(Arrival(worker, WHOLE, flags | WORD | BARE, 0, gradient, push=number))
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_what_comes_in_one_counts_as_what_comes_in_two(seed: int):
+    """Whoever may go on pushes next; some wish to stop, some are refused, one may be gone."""
+    links, random = (Answers(), Answers()), Random(seed)
+    one, two = (
+        Each(kept(link, [WHOLE]), Bounded(range(3), seed % 3), range(3), 12) for link in links
+    )
+    may_go, numbers = {0, 1, 2}, [0, 0, 0]
+    while may_go:
+        worker = random.choice(sorted(may_go))
+        if random.random() < 0.05:
+            may_go.discard(worker)
+            one.leave(worker)
+            two.leave(worker)
+        else:
+            numbers[worker] += 1
+            flags = random.choice([0] * 8 + [REFUSED, LAST])
+            in_one(one, worker, numbers[worker], flags)
+            in_two(two, worker, numbers[worker], flags)
+        told, as_told = (link.taken() for link in links)
+        assert told == as_told
+        for each, _, told_flags in told:
+            (may_go.discard if told_flags & (LAST | WAIT) else may_go.add)(each)
+    assert links[0].decided == links[1].decided
+    assert one.keep.tally.refused == two.keep.tally.refused
+    assert one.keep.version == one.keep.tally.updates == two.keep.tally.updates
+    assert values_of(one) == values_of(two)
+    assert [one.num_pushes(worker) for worker in range(3)] == [
+        two.num_pushes(worker) for worker in range(3)
+    ]
+
+
+def test_one_that_comes_again_is_not_applied_again(link: Answers):
+    rule = Each(kept(link, [WHOLE]), Bounded(range(1), 9), [0], None)
+    for _ in range(2):
+        in_one(rule, 0, 7, 0)
+    assert link.taken() == [(0, 0, 0)]
+    assert (rule.keep.version, rule.num_pushes(0)) == (1, 1)

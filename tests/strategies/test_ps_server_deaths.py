@@ -13,7 +13,7 @@ from paceline.strategies.parameter_server.describe import (
     PsSync,
 )
 from paceline.strategies.parameter_server.snapshots import Snapshots
-from tests.strategies.ps_world import NUM_CHUNKS, Schedule, World
+from tests.strategies.ps_world import Schedule, World
 
 ASYNC = PsAsync(snapshot_s=1.0)
 BY_CHUNK = PsAsync(snapshot_s=1.0, refuse="chunk")
@@ -71,10 +71,11 @@ def most_updates(world: World) -> int:
 
 def assert_what_is_sent_again_is_applied(world: World, applied: torch.Tensor) -> None:
     newest = {world.newest(name).key: index for index, name in enumerate(world.servers)}
+    num_chunks = world.schedule.num_chunks
     for key, worker, step in world.sent_again:
         if key in newest and step < worker.num_steps:  # it was answered
-            chunks = applied.split(NUM_CHUNKS)[newest[key]]
-            assert chunks[:, worker.place_of(step)].tolist() == [1.0] * NUM_CHUNKS
+            chunks = applied.split(num_chunks)[newest[key]]
+            assert chunks[:, worker.place_of(step)].tolist() == [1.0] * num_chunks
 
 
 def assert_none_is_lost_silently(world: World, applied: torch.Tensor) -> None:
@@ -85,7 +86,8 @@ def assert_none_is_lost_silently(world: World, applied: torch.Tensor) -> None:
     workers = [each for each in world.seats if each.is_worker and each.lives]
     answered = [each.place_of(step) for each in workers for step in range(each.num_steps)]
     said = {key for key, _, _ in world.lost}
-    for name, chunks in zip(world.servers, applied.split(NUM_CHUNKS), strict=True):
+    by_server = applied.split(world.schedule.num_chunks)
+    for name, chunks in zip(world.servers, by_server, strict=True):
         lives = [each for each in world.seats if each.name == name]
         if any(each.incarnation and each.key not in said for each in lives):
             continue  # it died again before all had found it: what it had lost nobody counted
@@ -123,6 +125,13 @@ def test_a_server_may_die_at_any_message(strategy: ParameterServer, moment: int)
 @pytest.mark.parametrize("strategy", ALL, ids=str)
 def test_it_may_die_again_while_workers_greet_it(strategy: ParameterServer, moment: int):
     play(strategy, kills={"server0.0": 9, "server0.1": moment}, order=moment)
+
+
+@pytest.mark.parametrize("moment", range(1, 24))
+@pytest.mark.parametrize("strategy", [ASYNC, BY_CHUNK, BOUNDED], ids=str)
+def test_it_may_die_where_a_push_is_one_message(strategy: ParameterServer, moment: int):
+    kills = {"server0.0": moment, "server0.1": 30 - moment}
+    play(strategy, kills=kills, num_chunks=1, workers=3, looked_at={2}, order=moment)
 
 
 def test_who_opens_its_channel_when_the_server_is_back_already_greets_it_first():

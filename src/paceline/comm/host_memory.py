@@ -131,10 +131,10 @@ class Host:
         Raises `Aborted` when the run cannot go on, and `Finished` when it is over.
         """
         while True:
-            ready = self._poll.poll()
-            if any(descriptor == self._bell for descriptor, _ in ready):
-                os.eventfd_read(self._bell)
-                return
+            for descriptor, _ in self._poll.poll():
+                if descriptor == self._bell:
+                    os.eventfd_read(self._bell)
+                    return
             self.check()
 
 

@@ -101,7 +101,8 @@ class Real(Compute):
         value = self._add(batch)
         self._gradients.div_(self._num_accumulated + 1)
         self._num_accumulated = 0
-        self._tell_all_ready()
+        if self._ready is not None:
+            self._tell_all(self._ready)
         self._hook()
         return value
 
@@ -138,11 +139,10 @@ class Real(Compute):
 
     def _by_formula(self, formula: Formula, batch: Sequence[Tensor]) -> float | None:
         loss = formula(self._model, batch)
-        if loss is not None:
-            self._tell_all_ready()
+        if loss is not None and self._ready is not None:
+            self._tell_all(self._ready)
         return loss
 
-    def _tell_all_ready(self) -> None:
-        if self._ready is not None:
-            for parameter in self._parameters:
-                self._ready(parameter)
+    def _tell_all(self, ready: Callable[[nn.Parameter], None]) -> None:
+        for parameter in self._parameters:
+            ready(parameter)

@@ -67,7 +67,6 @@ class ScriptSession:
         self.say = say
         self._exchange = exchange
         self._records = records
-        self._spec = spec
         self._way = spec.strategy.scripts
         self._in_step = spec.strategy.in_step
         # Servers take several pushes per step then: the run ends between two steps, not at a push.

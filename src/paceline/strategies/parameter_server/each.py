@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 
 _KEPT: Final = ("keep", "_admission", "_num_begun", "_num_leaves")
 _UNKNOWN: Final = -1  # the number of a push of which none comes any more
+_KINDS: Final = WORD | BARE | REFUSED
+"""Flags that say what an arrival is: the word along with values has only `WORD` of them."""
 
 
 @final
@@ -55,6 +57,14 @@ class _Push:
         """Whether all of it is applied, or refused."""
         return self.word is not None and not self.num_left
 
+    def begin(self, number: int, num_chunks: int) -> None:
+        """Become the worker's next push: there is one in every step, so none is made anew."""
+        self.number, self.num_left = number, num_chunks
+        self.word, self.update, self.is_counted = None, 0, False
+        self.kept.clear()
+        self.done.clear()
+        self.serial += 1
+
 
 @final
 class Each(Application):
@@ -77,6 +87,7 @@ class Each(Application):
         self._admission = admission
         self._most_steps = most_steps
         self._whole = whole
+        self._num_chunks = len(keep.chunks)
         # Every worker that starts has leave to make one step; the run ends when all are used up.
         self._num_leaves = len(starters)
         self._holders = set(starters)
@@ -87,8 +98,13 @@ class Each(Application):
     def take(self, arrival: Arrival) -> None:
         worker, flags = arrival.worker, arrival.flags
         push = self._pushes.get(worker)
-        if push is None or push.number != arrival.push:
-            push = self._pushes[worker] = self._new_push(arrival.push, push)
+        if push is None:
+            push = self._pushes[worker] = _Push(_UNKNOWN, serial=0)
+        if push.number != arrival.push:
+            push.begin(arrival.push, self._num_chunks)
+            if self._num_chunks == 1 and flags & _KINDS == WORD:
+                self._take_at_once(push, arrival)
+                return
         if flags & WORD and push.word is None:
             self._hear(push, arrival)
         if flags & BARE and flags & WORD:
@@ -98,22 +114,33 @@ class Each(Application):
         elif push.num_left:
             self._apply(push, arrival)
 
-    def _new_push(self, number: int, before: _Push | None) -> _Push:
-        serial = 1 if before is None else before.serial + 1
-        return _Push(number, num_left=len(self.keep.chunks), serial=serial)
+    def _take_at_once(self, push: _Push, arrival: Arrival) -> None:
+        """Take a word along with the only chunk there is: the way of every push of a small model.
+
+        What `_hear` and `_apply` would do, without asking what was kept, is left, or came before.
+        """
+        worker, keep = arrival.worker, self.keep
+        keep.note_push(arrival)
+        push.word, push.num_left = arrival.flags, 0
+        self._learn(push, arrival)
+        keep.answer(worker, arrival.chunk, self._complete(worker, push) | DECIDED)
+        if self._waiting:
+            self._release()
 
     def _hear(self, push: _Push, arrival: Arrival) -> None:
         """A push's word is in: what waited for it is applied, or nothing is."""
         push.word = arrival.flags
         self.keep.note_push(arrival)
         if arrival.flags & REFUSED:
-            push.kept, push.num_left = [], 0
+            push.kept.clear()
+            push.num_left = 0
             self.keep.answer_all(arrival.worker, self._complete(arrival.worker, push))
             self._release()
             return
         if push.kept:
             # First layers first: their parameters are needed first.
-            kept, push.kept = sorted(push.kept, key=lambda each: each.chunk.start), []
+            kept = sorted(push.kept, key=lambda each: each.chunk.start)
+            push.kept.clear()
             self._apply_kept(push, kept)
         elif not push.num_left:  # no answer is left that could tell it
             self.keep.decide(arrival.worker, self._complete(arrival.worker, push))
@@ -140,15 +167,20 @@ class Each(Application):
 
     def _add(self, push: _Push, arrival: Arrival) -> None:
         """Apply a chunk, unless it is refused by itself."""
-        keep, index = self.keep, arrival.chunk.index
+        index = arrival.chunk.index
         if not arrival.flags & REFUSED and index not in push.done:
-            if not push.update:
-                self._begin(push)
-            keep.apply(arrival.chunk, arrival.gradient, push.update)
-            if arrival.rows is not None and arrival.row_gradients is not None:
-                keep.apply_rows(arrival.rows, arrival.row_gradients, push.update)
+            self._learn(push, arrival)
         push.done.add(index)
         push.num_left -= 1
+
+    def _learn(self, push: _Push, arrival: Arrival) -> None:
+        """Apply what has come; something of its push is then part of an update."""
+        keep = self.keep
+        if not push.update:
+            self._begin(push)
+        keep.apply(arrival.chunk, arrival.gradient, push.update)
+        if arrival.rows is not None and arrival.row_gradients is not None:
+            keep.apply_rows(arrival.rows, arrival.row_gradients, push.update)
 
     def _apply(self, push: _Push, arrival: Arrival) -> None:
         """Apply a chunk, unless it is refused by itself, and answer it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from time import monotonic_ns
 from typing import TYPE_CHECKING, Any, ClassVar, Final, final
 
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 # How many rows are fetched at a time when a whole table is saved.
 _ROWS_AT_ONCE: Final = 1 << 20
 _KEPT: Final = ("global_steps", "_must_wait", "_held_ns", "_link")
+_NO_FLAW: Final[tuple[None, tuple[()]]] = (None, ())
 
 
 @final
@@ -128,14 +129,15 @@ class PsMember(Member):
 
     def exchange(self, *, last: bool) -> bool:
         flags = LAST if last else 0
-        touched = self._touched()
+        touched = None if self._rows is None else self._touched()
         flaw, left_out = self._end_early() if self.overlaps else self._flaw(touched)
         if flaw is not None and (self._refuses_whole or len(left_out) == len(self._chunks)):
             flags |= REFUSED
         if self._waits_for_all:
             self._link.meanwhile = self.meanwhile
         answer = self._link.exchange(flags, touched, left_out)
-        if not self.awaits or answer.flags & (LAST | WAIT):
+        # Without overlap the exchange has left nothing under way.
+        if self.overlaps and (not self.awaits or answer.flags & (LAST | WAIT)):
             self._link.drain()
         self._note(flaw, answer, is_refused=bool((flags | answer.flags) & REFUSED))
         self.global_steps = answer.version
@@ -161,7 +163,7 @@ class PsMember(Member):
         chunks_of = self._finished.chunks_of
         return self._link.await_chunks([c for each in parameters for c in chunks_of[each]])
 
-    def _end_early(self) -> tuple[str | None, list[Chunk]]:
+    def _end_early(self) -> tuple[str | None, Sequence[Chunk]]:
         """Send what is left of a step's gradients.
 
         Returns what is wrong with them, if anything is, and with which chunks.
@@ -172,19 +174,19 @@ class PsMember(Member):
         for chunk in self._finished.rest():
             self._send_early(chunk)
         self._finished.begin()
-        return self._check.end() if self._checks else (None, [])
+        return self._check.end() if self._checks else _NO_FLAW
 
-    def _flaw(self, touched: Touched | None) -> tuple[str | None, list[Chunk]]:
+    def _flaw(self, touched: Touched | None) -> tuple[str | None, Sequence[Chunk]]:
         """Say what is wrong with this batch's gradients, if anything is, and with which chunks."""
         if not self._checks:
-            return None, []
+            return _NO_FLAW
         if touched is not None:
             # Of a model with a table nothing is left out by itself.
             flaw = flaw_in(self._gradients, touched.gradients.numpy().reshape(-1))
-            return flaw, [] if flaw is None else self._chunks
+            return _NO_FLAW if flaw is None else (flaw, self._chunks)
         flaw = flaw_in(self._gradients)
         if flaw is None:
-            return None, []
+            return _NO_FLAW
         for chunk in self._chunks:
             self._check.look_at(chunk)
         return flaw, self._check.end()[1]

@@ -117,7 +117,7 @@ class SharedServerLink(ServerLink):
                 while words[PUSH] != self._seen[worker]:
                     self._seen[worker] += 1
                     if self._is_one:
-                        yield self._whole(worker, words[FLAGS])
+                        yield self._with_word(worker, 0, words[FLAGS])
                     else:
                         yield from self._push(worker, words[FLAGS])
                 if self._is_cut:
@@ -147,15 +147,11 @@ class SharedServerLink(ServerLink):
         """Whether a chunk is refused by itself."""
         return bool(self._early[worker][index] == -number)
 
-    def _whole(self, worker: int, flags: int) -> Arrival:
-        """The word and the only chunk."""
-        flags |= BARE if flags & (PULL | REFUSED) else 0
+    def _with_word(self, worker: int, index: int, flags: int) -> Arrival:
+        """Give a chunk along with what a push has once: its word, when it was sent, its rows."""
+        words, number = self._words[worker], self._seen[worker]
         flags |= 0 if flags & PULL else WORD
-        return self._with_word(worker, 0, flags, self._seen[worker])
-
-    def _with_word(self, worker: int, index: int, flags: int, number: int) -> Arrival:
-        """Give a chunk along with what the whole push has once: when it was sent, and its rows."""
-        words = self._words[worker]
+        flags |= BARE if flags & (PULL | REFUSED) else 0
         version, gradient = words[self._mine + VERSION], self._gradients[worker][index]
         rows = row_gradients = None
         if self._has_table:
@@ -170,12 +166,11 @@ class SharedServerLink(ServerLink):
         number = self._seen[worker]
         taken, self._taken[worker] = self._taken[worker], set()
         has_values = not flags & (PULL | REFUSED)
-        flags |= 0 if flags & PULL else WORD
         first, *rest = [each for each in range(len(self._chunks)) if each not in taken] or [-1]
         if not has_values or first < 0 or self._is_left_out(worker, first, number):
             first, rest = 0, [first, *rest] if has_values and first >= 0 else []
             flags |= BARE
-        yield self._with_word(worker, first, flags, number)
+        yield self._with_word(worker, first, flags)
         for index in rest:
             yield self._arrival(worker, index, 0, number)
 
@@ -196,8 +191,11 @@ class SharedServerLink(ServerLink):
     ) -> None:
         if self._exact:
             self._parameters[worker][chunk.index].copy_(parameters)
-        number = self._answered(worker)
-        self._chunk_answers[worker][chunk.index] = number
+        if self._is_one:  # nothing came before its word, and its worker waits for the decision
+            number = self._seen[worker]
+        else:
+            number = self._answered(worker)
+            self._chunk_answers[worker][chunk.index] = number
         if flags & DECIDED:
             self._decide(worker, version, flags, number)
         else:
