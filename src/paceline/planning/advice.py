@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from paceline.planning.candidates import in_text
 from paceline.planning.plan import Plan, PlanRow
 
 TIE: Final = 0.03
@@ -84,9 +85,8 @@ def _recommendation(plan: Plan, chosen: PlanRow) -> str:
 
 
 def named_in_text(row: PlanRow) -> str:
-    """Name a candidate so that it can stand in a list: its servers in brackets."""
-    name, comma, servers = row.label.partition(", ")
-    return f"{name} ({servers})" if comma else name
+    """Name a candidate so that it can stand in a list."""
+    return in_text(row.label)
 
 
 def limit_text(row: PlanRow) -> str:
