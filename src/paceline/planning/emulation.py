@@ -21,6 +21,7 @@ from paceline.arithmetic.network import Network
 from paceline.clusters.emulated.bursts import Bursts
 from paceline.clusters.emulated.describe import Emulated
 from paceline.errors import Problem, SpecError
+from paceline.planning.advice import per_s_text
 from paceline.planning.plan import network_of
 from paceline.planning.scenario import parse_list
 from paceline.spec import RunSpec
@@ -77,8 +78,8 @@ class Verified:
             return f"{self.label} on {self.machines} emulated nodes: not verified: {self.failed}"
         limited = "; this host could not keep up, so it says little" if self.host_limited else ""
         return (
-            f"{self.label} on {self.machines} emulated nodes: {self.measured_per_s:,.4g} rows/s "
-            f"measured, {self.predicted_per_s:,.4g} predicted ({100 * self.error:+.1f} %; dilated "
+            f"{self.label} on {self.machines} emulated nodes: {per_s_text(self.measured_per_s)} rows/s "
+            f"measured, {per_s_text(self.predicted_per_s)} predicted ({100 * self.error:+.1f} %; dilated "
             f"{self.dilation:g}x{limited})"
         )
 
