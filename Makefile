@@ -125,8 +125,8 @@ bench-verdicts: .venv/.installed-dev ## verdicts against bottlenecks that were p
 	$(BIN)/python benchmarks/suggestions.py
 	$(BIN)/python benchmarks/stragglers.py
 
-PLAN_MINUTES ?= 40
-bench-plan: .venv/.installed-dev ## predictions against emulated runs, written into the package; PLAN_MINUTES=40 and 8 more, a quiet machine
+PLAN_MINUTES ?= 75
+bench-plan: .venv/.installed-dev ## predictions against emulated runs, written into the package; PLAN_MINUTES=75 and 8 more, a quiet machine
 	-$(BIN)/python benchmarks/plan_speed.py
 	-$(BIN)/python benchmarks/plan.py build/plan.jsonl --minutes $(PLAN_MINUTES) --write
 	-$(BIN)/python benchmarks/plan_from_runs.py build/plan-from-runs --minutes 6

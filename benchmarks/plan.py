@@ -11,12 +11,15 @@ and beside that as they were asked for. Every case is run `--repeat` times, one 
 median counts. Left out and counted: cases that the host could not keep up with, that varied by more
 than 5 %, that failed, and that this kernel cannot emulate.
 
-Each case is appended to the file when it was measured, and one that is in it is not run again, but
-for what failed. Situations stand in an order of which every beginning is a sample of all: after
-`--minutes` no further case is begun, and what is there counts. The file holds what was measured;
-predictions are made anew from it whenever it is read, so a changed arithmetic needs no new runs.
+Each case is appended to the file when it was measured, with the commit it was measured of, and one
+that is in it is not run again, but for what failed; `--again` runs those again, too, that this host
+could not keep up with or that varied, and the newest counts. Situations stand in an order of which
+every beginning is a sample of all: after `--minutes` no further case is begun, and what is there
+counts. The file holds what was measured; predictions are made anew from it whenever it is read, so
+a changed arithmetic needs no new runs.
 
-`--write` writes the distribution of errors into the package, to be printed under every plan.
+`--write` writes the distribution of errors into the package that is imported, to be printed under
+every plan; of fewer than 100 cases nothing is written.
 `--estimate` runs nothing, and says how long all takes.
 """
 
@@ -29,9 +32,20 @@ from pathlib import Path
 
 from plan_cases import LABELS, Case, balanced, cases, grid
 from plan_errors import tell, write
-from plan_measured import Effort, append, beside_prediction, expected_s, line, measured, read
+from plan_measured import (
+    Effort,
+    Row,
+    append,
+    beside_prediction,
+    expected_s,
+    is_counted,
+    line,
+    measured,
+    read,
+)
 
 from paceline.clusters.zygote import Zygote
+from paceline.errors import Interrupted
 
 
 def wanted(arguments: argparse.Namespace) -> list[Case]:
@@ -45,9 +59,16 @@ def wanted(arguments: argparse.Namespace) -> list[Case]:
     ]
 
 
-def left_of(found: list[Case], path: Path) -> list[Case]:
-    known = {(row["key"], row["label"]) for row in read(path) if "failed" not in row}
+def left_of(found: list[Case], path: Path, *, again: bool = False) -> list[Case]:
+    """Give the cases that are still to be run; `again`: also those that did not count."""
+    known = {(row["key"], row["label"]) for row in read(path) if _is_done(row, again=again)}
     return [each for each in found if each.key not in known]
+
+
+def _is_done(row: Row, *, again: bool) -> bool:
+    if "refused" in row:  # this kernel will not say anything else
+        return True
+    return is_counted(row) if again else "failed" not in row
 
 
 def carry_out(left: list[Case], path: Path, arguments: argparse.Namespace) -> None:
@@ -81,6 +102,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--repeat", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=2.5, help="real seconds per run")
     parser.add_argument("--slowed", type=float, default=1.0, help="for a host that is busy")
+    parser.add_argument("--again", action="store_true", help="also what did not count")
     parser.add_argument("--estimate", action="store_true", help="say how long it takes")
     parser.add_argument("--only-read", action="store_true", help="run nothing")
     parser.add_argument("--write", action="store_true", help="ship the result with the package")
@@ -91,12 +113,15 @@ def main() -> int:
     arguments = parsed()
     arguments.results.parent.mkdir(parents=True, exist_ok=True)
     if not arguments.only_read:
-        left = left_of(wanted(arguments), arguments.results)
+        left = left_of(wanted(arguments), arguments.results, again=arguments.again)
         total_s = sum(expected_s(each, effort_of(arguments)) for each in left)
         print(f"{len(left)} cases, about {total_s / 60:.0f} minutes on a quiet machine", flush=True)
         if arguments.estimate:
             return 0
-        carry_out(left, arguments.results, arguments)
+        try:
+            carry_out(left, arguments.results, arguments)
+        except (Interrupted, KeyboardInterrupt):
+            print("stopped: what is there counts")
     rows = read(arguments.results)
     met = tell(rows)
     if arguments.write:

@@ -5,16 +5,24 @@ from __future__ import annotations
 import datetime
 import statistics
 from pathlib import Path
+from typing import Any
 
 import tomli_w
 from plan_cases import LABELS
 from plan_measured import MOST_SPREAD, Row, error_of, is_counted, line
 
+from paceline.description import build
 from paceline.planning import checked
+from paceline.planning.scenario import Scenario
 
+PACKAGE = Path(checked.__file__).parent
 BEST_WITHIN = 0.03
 WANTED_MEDIAN, WANTED_NINE, WANTED_BEST, WANTED_CASES = 0.05, 0.10, 0.95, 100
-_BY = ("label", "model", "nodes", "link", "latency", "slower_link", "spread", "slower_node")
+_BY = (
+    *(("label",), ("model",), ("nodes",), ("link",), ("latency",)),
+    *(("slower_link",), ("spread",), ("slower_node",)),
+    *(("label", "link"), ("label", "latency"), ("label", "nodes")),
+)
 
 
 def best_named(rows: list[Row], *, whole: bool = False) -> tuple[int, int]:
@@ -50,9 +58,25 @@ def summary(rows: list[Row]) -> checked.Checked:
         nominal_median_error=statistics.median(nominal) if nominal else 0.0,
         choices=choices,
         choices_right=right,
-        most_nodes=max((row["nodes"] for row in counted), default=0),
+        **_range(counted),
         made_on=datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
     )
+
+
+def _range(counted: list[Row]) -> dict[str, Any]:
+    """Say between what the cases lie that counted."""
+    if not counted:
+        return {}
+    asked = [{key: row[key] for key in ("link", "latency")} for row in counted]
+    scenarios = [build(Scenario, each, "") for each in asked]
+    return {
+        "least_nodes": min(row["nodes"] for row in counted),
+        "most_nodes": max(row["nodes"] for row in counted),
+        "least_link": min(each.link for each in scenarios),
+        "most_link": max(each.link for each in scenarios),
+        "most_latency": max(each.latency for each in scenarios),
+        "labels": tuple(each for each in LABELS if any(row["label"] == each for row in counted)),
+    }
 
 
 def tell(rows: list[Row]) -> bool:
@@ -83,12 +107,14 @@ def tell(rows: list[Row]) -> bool:
     return met
 
 
-def _tell_groups(by: str, counted: list[Row]) -> None:
-    for value in sorted({row[by] for row in counted}, key=str):
-        group = [error_of(row) for row in counted if row[by] == value]
+def _tell_groups(by: tuple[str, ...], counted: list[Row]) -> None:
+    groups: dict[tuple[Any, ...], list[float]] = {}
+    for row in counted:
+        groups.setdefault(tuple(row[each] for each in by), []).append(error_of(row))
+    for values, group in sorted(groups.items(), key=str):
         worst = max(group, key=abs)
         print(
-            f"{by:12} {value!s:30} {len(group):3} cases: median "
+            f"{', '.join(by):15} {', '.join(map(str, values)):40} {len(group):3} cases: median "
             f"{100 * statistics.median(group):+6.1f} %, of sizes "
             f"{100 * statistics.median(map(abs, group)):5.1f} %, worst {100 * worst:+6.1f} %"
         )
@@ -101,13 +127,14 @@ def _left_out(rows: list[Row]) -> str:
     return f"host-limited {limited}, varied {varied}, not possible here {refused}, failed {failed}"
 
 
-def write(rows: list[Row]) -> None:
-    """Ship it with the package, where there is anything to ship."""
+def write(rows: list[Row], folder: Path = PACKAGE) -> bool:
+    """Ship it with the package, where it is enough to be shipped; says whether it was."""
     got = summary(rows)
-    if not got.cases:
-        print("nothing written: no case counted")
-        return
-    path = Path(checked.__file__).with_name(checked.FILE)
+    if got.cases < WANTED_CASES:
+        print(f"nothing written: {got.cases} cases counted, and {WANTED_CASES} are wanted")
+        return False
+    path = folder / checked.FILE
     text = "# Written by `make bench-plan`: how far predictions were off. Not edited by hand.\n"
     path.write_text(text + tomli_w.dumps(dict(got.values())), encoding="utf-8")
-    print(f"written to {path.name}")
+    print(f"written to {path.resolve()}")
+    return True

@@ -23,6 +23,7 @@ from plan_measured import (
     Effort,
     Row,
     append,
+    commit,
     error_of,
     is_counted,
     line,
@@ -33,7 +34,7 @@ from plan_measured import (
 
 from paceline.arithmetic.costs import Costs
 from paceline.clusters.zygote import Zygote
-from paceline.errors import PacelineError
+from paceline.errors import Interrupted, PacelineError
 from paceline.planning.from_run import basis_of_run, fields_of
 from paceline.planning.plan import network_of
 from paceline.store.runs import RunDir
@@ -55,7 +56,7 @@ def case_of(model: str, nodes: int, label: str) -> Case:
 
 def measured(model: str, label: str, effort: Effort, zygote: Zygote, folder: Path) -> Row:
     """Run one node, two and eight."""
-    row: Row = {"model": model, "label": label}
+    row: Row = {"model": model, "label": label, "commit": commit()}
     began_s, once = time.monotonic(), replace(effort, repeat=1)
     try:
         small = {
@@ -64,8 +65,12 @@ def measured(model: str, label: str, effort: Effort, zygote: Zygote, folder: Pat
         }
         large = case_of(model, NODES, label)
         tries = [run_case(large, effort, zygote) for _ in range(effort.repeat)]
+    except Interrupted:
+        raise
     except PacelineError as error:
         return {**row, "failed": str(error)}
+    except Exception as error:  # noqa: BLE001 - those behind it are measured all the same
+        return {**row, "failed": f"{type(error).__name__}: {error}"}
     names = {key: Path(run["run"]).name for key, run in small.items()}
     limited = any(each["host_limited"] for each in (*small.values(), *tries))
     took_s = round(time.monotonic() - began_s, 1)
@@ -163,7 +168,10 @@ def main() -> int:
     arguments.folder.mkdir(parents=True, exist_ok=True)
     path = arguments.folder / "cases.jsonl"
     if not arguments.only_read:
-        carry_out(path, arguments)
+        try:
+            carry_out(path, arguments)
+        except (Interrupted, KeyboardInterrupt):
+            print("stopped: what is there counts")
     return 0 if tell(read(path)) else 1
 
 

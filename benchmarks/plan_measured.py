@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import statistics
+import subprocess
 import tempfile
 import time
 from dataclasses import asdict, dataclass, replace
@@ -21,7 +22,7 @@ import paceline
 from paceline.arithmetic.costs import Costs
 from paceline.arithmetic.network import Network
 from paceline.clusters.zygote import Zygote
-from paceline.errors import PacelineError, SpecError
+from paceline.errors import Interrupted, PacelineError, SpecError
 from paceline.planning.emulation import (
     BUDGET_BITS_PER_S,
     carried_share,
@@ -40,8 +41,9 @@ MOST_SPREAD = 0.05
 LEAST_STEPS, MOST_STEPS = 12, 40
 # All factors of steps that vary come once in 20; some steps at both ends are left out.
 LEAST_VARIED_STEPS = 25
-# About what a run takes to start and to end, beside its steps.
-START_S = 2.5
+# About what a run takes to start and to end, beside its steps; of each machine the link is measured
+# both ways before, one after the other, and again where that was disturbed.
+START_S, START_S_PER_MACHINE = 1.5, 0.4
 Row = dict[str, Any]
 
 
@@ -94,7 +96,8 @@ def expected_s(case: Case, effort: Effort) -> float:
     """Expect how long all runs of a case take, in real seconds."""
     per_s, dilation = nominal(case, costs(), effort.slowed)
     step_s = dilation * case.candidate.num_workers / per_s
-    return effort.repeat * (START_S + steps_of(case, per_s, dilation, effort.seconds) * step_s)
+    start_s = START_S + START_S_PER_MACHINE * case.candidate.num_machines
+    return effort.repeat * (start_s + steps_of(case, per_s, dilation, effort.seconds) * step_s)
 
 
 def run_case(case: Case, effort: Effort, zygote: Zygote, out: str | None = None) -> Row:
@@ -108,6 +111,7 @@ def run_case(case: Case, effort: Effort, zygote: Zygote, out: str | None = None)
         device=case.asked_for.spec.device,
         dilation=dilation,
         worker_steps=steps_of(case, per_s, dilation, effort.seconds),
+        step_s=case.candidate.num_workers / per_s,
     )
     with tempfile.TemporaryDirectory() as folder:
         result = paceline.run(spec, out=out or folder, zygote=zygote)
@@ -122,16 +126,37 @@ def run_case(case: Case, effort: Effort, zygote: Zygote, out: str | None = None)
 
 
 def measured(case: Case, effort: Effort, zygote: Zygote) -> Row:
-    """Run a case as often as asked for, one run after the other."""
-    row = {**asdict(case.situation), "label": case.candidate.label}
+    """Run a case as often as asked for, one run after the other.
+
+    Whatever goes wrong is what came of this case: those behind it are run all the same, unless
+    somebody stopped it.
+    """
+    row = {**asdict(case.situation), "label": case.candidate.label, "commit": commit()}
     began_s = time.monotonic()
     try:
         tries = [run_case(case, effort, zygote) for _ in range(effort.repeat)]
+    except Interrupted:
+        raise
     except SpecError as error:
         return {**row, "refused": str(error)}
     except PacelineError as error:
         return {**row, "failed": str(error)}
+    except Exception as error:  # noqa: BLE001 - an hour of measuring does not end with one case
+        return {**row, "failed": f"{type(error).__name__}: {error}"}
     return {**row, **what_came(tries), "took_s": round(time.monotonic() - began_s, 1)}
+
+
+@cache
+def commit() -> str:
+    """Name what is measured: the commit of this checkout, and whether it was changed since."""
+    command = ["git", "describe", "--always", "--dirty=+changes", "--abbrev=10", "--exclude=*"]
+    try:
+        told = subprocess.run(
+            command, cwd=Path(__file__).parent, capture_output=True, text=True, check=True
+        )
+    except (OSError, subprocess.CalledProcessError):  # no git, or no checkout
+        return ""
+    return told.stdout.strip()
 
 
 def what_came(tries: list[Row]) -> Row:
@@ -156,7 +181,7 @@ def read(path: Path) -> list[Row]:
     if not path.is_file():
         return []
     rows = [json.loads(each) for each in path.read_text(encoding="utf-8").splitlines()]
-    # What was run again after it failed stands there twice: the last one counts.
+    # What was run again stands there twice: the last one counts.
     last = {(situation_of(row).key, row["label"]): row for row in rows}
     return [beside_prediction(row) for row in last.values()]
 

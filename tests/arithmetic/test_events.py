@@ -13,6 +13,7 @@ from paceline.arithmetic.forecast import Situation, forecast
 from paceline.arithmetic.network import LinkRate, Network
 from paceline.arithmetic.rows import RowTraffic
 from paceline.arithmetic.setting import Setting, Simulated
+from paceline.arithmetic.spread import expected_slowest
 from paceline.arithmetic.step import even_step
 from tests.arithmetic.steps import LINK, MB, STEP
 
@@ -120,6 +121,13 @@ def test_steps_that_vary_cost_those_in_step_the_slowest_of_all():
     fast = Network(link=LinkRate(bits_per_s=1e15))
     assert step_s(8, fast, factors=(0.5, 1.5)) == pytest.approx(1.5 - 1 / 256, rel=1e-3)
     assert step_s(8, fast, factors=(0.5, 1.5), averaged=False) == pytest.approx(1.0, rel=0.15)
+
+
+def test_steps_that_vary_of_nodes_that_are_slow_need_no_luck():
+    """Too few steps are followed for draws to be typical."""
+    fast = Network(link=LinkRate(bits_per_s=1e15))
+    took_s = step_s(4, fast, factors=(0.5, 1.0, 1.5), slowness=(1.0, 1.0, 1.0, 2.0))
+    assert took_s == pytest.approx(expected_slowest((0.5, 1.0, 1.5), [1, 1, 1, 2]), rel=1e-3)
 
 
 def test_a_slow_link_holds_up_a_synchronous_update_only():

@@ -6,11 +6,19 @@ import pytest
 
 from paceline.arithmetic.costs import Costs
 from paceline.arithmetic.events import Simulation
-from paceline.arithmetic.exchange import AllReducePattern, NoExchange, Servers, as_in_script
+from paceline.arithmetic.exchange import (
+    AllReducePattern,
+    Exchange,
+    NoExchange,
+    Servers,
+    as_in_script,
+)
 from paceline.arithmetic.forecast import MOST_SIMULATED, Forecast, Situation, forecast
 from paceline.arithmetic.memory import node_bytes
 from paceline.arithmetic.network import LinkRate, Network
+from paceline.arithmetic.rows import RowTraffic
 from paceline.arithmetic.setting import Setting
+from paceline.arithmetic.step import ComputeStep, even_step
 from tests.arithmetic.steps import LINK, MB, STEP
 
 FAST = LinkRate(bits_per_s=1e15)
@@ -173,9 +181,64 @@ def test_stragglers_cost_more_the_more_workers_there_are():
     assert rates[0] < rates[1] < rates[2] <= 1.3 + 1e-6
 
 
+HUNDRED = even_step(1.0, 100 * MB)
+
+
+def keeps(exchange: Exchange, step: ComputeStep = HUNDRED, **more: int) -> float:
+    return node_bytes(exchange, step, **{"num_states": 1, "workers": 1, "num_workers": 4, **more})
+
+
 def test_memory_counts_what_the_fullest_node_keeps():
-    ring = node_bytes(AllReducePattern(), 100 * MB, num_states=1, workers=1, num_workers=4)
-    assert ring == 300 * MB
-    one = node_bytes(Servers(), 100 * MB, num_states=1, workers=1, num_workers=4)
-    assert one == 200 * MB + 200 * MB + 4 * (8 << 20)
-    assert node_bytes(NoExchange(), 100 * MB, num_states=0, workers=2, num_workers=2) == 400 * MB
+    assert keeps(AllReducePattern()) == 300 * MB
+    assert keeps(Servers()) == 200 * MB + 200 * MB + 4 * (8 << 20)
+    assert keeps(NoExchange(), num_states=0, workers=2, num_workers=2) == 400 * MB
+
+
+def test_pushes_that_wait_for_their_word_or_for_other_workers_may_be_there_whole():
+    each = Servers(averaged=False, overlap=True, whole=True)
+    assert keeps(each) == 200 * MB + 200 * MB + 4 * 100 * MB
+    # Of an average also what was there before, in case a worker's gradients are not finite.
+    assert keeps(Servers(overlap=True)) == keeps(each) + 200 * MB
+
+
+def test_of_a_sparse_model_a_worker_keeps_only_the_rows_of_its_batch():
+    few = RowTraffic(num_rows=1000, row_bytes=4, table_bytes=100 * MB)
+    sparse = replace(even_step(1.0, 4), rows=few)
+    assert keeps(Servers(apart=True), sparse, num_states=0) == pytest.approx(100 * MB, rel=0.01)
+    assert keeps(Servers(apart=True, moves_rows=False), sparse, num_states=0) > 120 * MB
+    assert keeps(AllReducePattern(), sparse, num_states=0) == pytest.approx(200 * MB)
+
+
+ROWS = RowTraffic(num_rows=1e6, row_bytes=4, table_bytes=400 * MB)
+SPARSE = replace(even_step(0.1, 4), rows=ROWS)
+
+
+@pytest.mark.parametrize(
+    "exchange",
+    [
+        Servers(),
+        Servers(apart=True),
+        Servers(num_servers=6),
+        Servers(num_servers=6, averaged=False),
+    ],
+)
+def test_closed_forms_know_of_rows_what_simulation_does(exchange: Servers):
+    """Six machines: a million rows are 20 MB up and 4 MB down, not the four bytes beside them."""
+    network = Network(link=LINK, latency_s=0.01)
+    costs = Costs(message_s=1e-4, apply_s_per_byte=1e-9, add_s_per_byte=1e-9)
+    situation = Situation(step=SPARSE, network=network, num_workers=6, num_nodes=6, costs=costs)
+    followed, written = (
+        forecast(exchange, situation, simulate=each).step_s for each in (True, False)
+    )
+    assert written == pytest.approx(followed, rel=0.15)
+    assert written > 0.3
+
+
+def test_a_server_applies_the_values_of_rows_and_not_their_names():
+    costs = Costs(apply_s_per_byte=1e-6)
+    situation = Situation(
+        step=SPARSE, network=Network(link=FAST), num_workers=1, num_nodes=1, costs=costs
+    )
+    for simulate in (True, False):
+        made = forecast(Servers(apart=True), situation, simulate=simulate)
+        assert made.step_s == pytest.approx(0.1 + 4.0, rel=0.01)

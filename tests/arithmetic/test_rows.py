@@ -23,10 +23,10 @@ def test_the_ends_are_exact():
 
 
 def test_a_larger_batch_touches_more_rows_but_not_in_proportion():
-    twice = grown_distinct(1000.0, 3900.0, 2.0)
-    assert 1000.0 < twice < 2000.0
-    assert grown_distinct(1000.0, 1000.0, 2.0) == 2000.0
-    assert grown_distinct(1000.0, 3900.0, 1.0) == 1000.0
+    assert grown_distinct(1000.0, 700.0, 2.0) == pytest.approx(1000.0 / 0.7)
+    assert grown_distinct(1000.0, 700.0, 4.0) == pytest.approx(1000.0 / 0.7**2)
+    assert grown_distinct(1000.0, 500.0, 2.0) == pytest.approx(2000.0)
+    assert grown_distinct(1000.0, 700.0, 1.0) == 1000.0
 
 
 def test_row_numbers_travel_twice_up_and_values_once_each_way():

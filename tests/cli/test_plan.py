@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from tests.commands import last_json, paceline
+from tests.made_runs import made
 
 FIGURES = 'batch = 32\nrows_per_s = 100\nmodel_bytes = "100MB"\n'
 
@@ -41,6 +42,19 @@ def test_the_table_the_recommendation_and_its_error_are_printed(tmp_path: Path):
     assert "Where each strategy wins" in page
     for name in ("rate", "efficiency", "map", "cost"):
         assert (tmp_path / "page" / "figures" / f"{name}.svg").is_file()
+
+
+def test_from_is_given_twice_for_steps_of_one_run_and_links_of_another(tmp_path: Path):
+    runs = tmp_path / "runs"
+    small = made(runs, "single", num_workers=1, model_bytes=31_400)
+    large = made(runs, "ps-sync", num_workers=2, model_bytes=31_400)
+    done = paceline(
+        *("plan", "--from", large.name, "--from", small.name, "--machines", "2"),
+        *("--link", "1gbit", "--set", "costs.message_s=0"),
+        cwd=tmp_path,
+    )
+    assert done.returncode == 0, done.stderr
+    assert f"measured in {small.name} and {large.name}" in done.stdout
 
 
 def test_nothing_is_started_where_something_is_wrong(tmp_path: Path):

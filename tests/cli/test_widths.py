@@ -27,7 +27,23 @@ COMMANDS = {
     "workloads": ["workloads"],
     "study ls": ["study", "ls"],
     "data ls": ["data", "ls"],
+    "plan": ["plan", "published.toml", "--all"],
 }
+# Wide figures, and every kind of sentence that a plan has.
+PUBLISHED = """
+batch = 512
+rows_per_s = 378
+model_bytes = "1022MB"
+machines = [1, 16, 10000]
+link = "25gbit"
+uplink = "100gbit"
+rack = 8
+latency = "0.25ms"
+workers_per_node = 4
+strategies = ["ring", "ps-sync", "ps-async"]
+price = 0.9
+samples = 98765432
+"""
 # `compare` prints what a page of its runs says; the runs themselves are there already.
 COMPARE = """
 from pathlib import Path
@@ -62,6 +78,7 @@ def cwd(tmp_path_factory):
     os.chdir(cwd)
     try:
         _make_runs(cwd)
+        (cwd / "published.toml").write_text(PUBLISHED)
     finally:
         os.chdir(before)
     return cwd
@@ -147,6 +164,15 @@ def test_study_ls(screens):
 
 def test_data_ls(screens):
     check(screens["data ls"], "fashion-mnist", "60,000 + 10,000", "CC BY-SA 3.0", "184 MB")
+
+
+def test_plan(screens):
+    screen = screens["plan"]
+    names = ("ring", "ps-sync, 1 server apart", "ps-sync, a server beside each")
+    check(screen, *names, "10000", "speed-up", "eff.", "MB/step", "hours", "3,427,498")
+    assert "e+0" not in screen.text
+    for part in ("racks of 8 on 100 Gbit/s", "to 98,765,432 rows", "Use ", "hecked"):
+        assert part in screen.words
 
 
 def test_compare(screens):

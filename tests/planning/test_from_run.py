@@ -12,10 +12,14 @@ import paceline
 from paceline.arithmetic.costs import Costs
 from paceline.arithmetic.spread import mean
 from paceline.errors import SpecError
-from paceline.outcome.results import OPTIMIZER_STATES, PairRate
-from paceline.planning.from_run import basis_of_run, fields_of
+from paceline.outcome.results import OPTIMIZER_STATES, NodeUsage, PairRate
+from paceline.planning.from_run import basis_of_run, fields_of, link_note
 from paceline.store.stored import StoredRun
+from paceline.verdict.handling import costs_of
 from tests.made_runs import made
+from tests.verdict.made import server
+
+SERVERS = (server(),)
 
 HERE = Costs(message_s=1e-5, copy_s_per_byte=1e-10, add_s_per_byte=2e-10, apply_s_per_byte=3e-10)
 
@@ -96,6 +100,53 @@ def test_a_script_keeps_what_its_own_optimizer_does(run: StoredRun):
     assert basis.num_states == 2
     assert basis.is_script
     assert not basis_of_run(run, None, HERE).is_script
+
+
+def linked(run: StoredRun, *rates: float) -> StoredRun:
+    nodes = tuple(
+        NodeUsage(name=f"node{index}", seats=(f"worker{index}",), link_bits_per_s=rate)
+        for index, rate in enumerate(rates)
+    )
+    return replace(run, result=replace(run.result, nodes=nodes))
+
+
+def test_links_that_are_not_alike_are_told(run: StoredRun):
+    alike, other = linked(run, 1e9, 0.97e9, 1e9), linked(run, 1e9, 1e8, 1e9)
+    assert fields_of(other)["link"] == pytest.approx(1e9)
+    assert link_note(alike) == link_note(run) == ""
+    for part in ("100 to 1,000 Mbit/s", "middle one, 1,000", "--set links.node1"):
+        assert part in link_note(other)
+
+
+def test_of_two_runs_the_smaller_says_the_steps_and_the_larger_the_rest(tmp_path: Path):
+    runs = tmp_path / "runs"
+    large = made(runs, "ps-sync", num_workers=2, seconds=30, model_bytes=31_400)
+    small = made(runs, "single", num_workers=1, model_bytes=31_400)
+    names = [large.folder.path, small.folder.path]
+    planned = paceline.plan(from_run=names, link="1gbit", machines=[2], costs={})
+    one = paceline.plan(from_run=small.folder.path, link="1gbit", machines=[2], costs={})
+    assert planned.plan.basis.step == one.plan.basis.step
+    assert planned.plan.basis.title.endswith(f"{small.name} and {large.name}")
+    assert any("steps are those of" in each for each in planned.plan.basis.notes)
+
+
+def test_two_runs_of_different_things_do_not_go_together(tmp_path: Path):
+    runs = tmp_path / "runs"
+    first = made(runs, "single", num_workers=1, batch=75, model_bytes=31_400)
+    other = made(runs, "ring", num_workers=2, batch=50, model_bytes=31_400)
+    with pytest.raises(SpecError, match="another batch_size"):
+        paceline.plan(from_run=[first.folder.path, other.folder.path], link="1gbit", machines=[2])
+
+
+def test_a_server_of_one_worker_adds_nothing(run: StoredRun):
+    """So what it took is all applying."""
+    servers = tuple(replace(each, updates=100, apply_s=1.0) for each in SERVERS)
+    result = replace(run.result, servers=servers, in_step=True, model_bytes=1000)
+    one, three = (costs_of(replace(result, num_workers=count)) for count in (1, 3))
+    assert one is not None
+    assert three is not None
+    assert one.apply_s_per_byte == pytest.approx(1e-5)
+    assert three.apply_s_per_byte == pytest.approx(1e-5 / 4)
 
 
 def test_what_is_assumed_of_sparse_rows_is_said(run: StoredRun):

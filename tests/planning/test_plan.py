@@ -238,13 +238,32 @@ def test_everything_that_is_wrong_is_told_at_once():
     assert fields >= {"machines", "link", "device", "strategy", "strategy.bucket"}
 
 
-def test_a_model_that_cannot_be_calibrated_is_told_with_the_rest():
+SPARSE = {"name": "synthetic", "features": 100_000}
+
+
+def test_what_a_sparse_model_cannot_be_asked_is_told_with_the_rest():
     with pytest.raises(SpecError) as caught:
-        paceline.plan("logistic-criteo", machines="0", target="accuracy>=0.9")
+        paceline.plan(workload=SPARSE, rows_per_s=10, target="accuracy>=0.9")
     told = {each.field: each.reason for each in caught.value.problems}
-    assert "sparse models cannot be calibrated" in told["workload"]
-    assert "machines" in told
+    assert "sparse model is run to see" in told["rows_per_s"]
     assert "--from" in told["--target"]
+    with pytest.raises(SpecError, match="machines"):
+        paceline.plan(workload=SPARSE, machines="0")
+
+
+def test_a_sparse_model_is_run_for_some_steps_and_its_data_says_the_rows():
+    """39 features of each of 8 rows, out of so many that hardly two are the same."""
+    planned = paceline.plan(workload=SPARSE, machines=[4], link="10mbit", batch=8)
+    step = planned.plan.basis.step
+    assert step.rows is not None
+    assert step.rows.num_rows == pytest.approx(8 * 39, abs=2)
+    assert step.rows.table_bytes == pytest.approx(4 * 100_000, rel=0.01)
+    assert planned.plan.basis.costs.apply_s_per_byte > 0
+    assert planned.plan.basis.costs.message_s > 0
+    rates = {each.label: each.samples_per_s for each in planned.plan.rows}
+    assert rates["ps-sync, 1 server"] > 5 * rates["ring"]  # which moves the whole table
+    assert any("rows of the table" in each for each in planned.plan.basis.notes)
+    assert planned.table()["model_bytes"] == step.rows.table_bytes + step.num_bytes
 
 
 @pytest.mark.parametrize(
@@ -297,8 +316,19 @@ def test_nothing_checked_is_said_and_figures_only_where_there_are_some(monkeypat
         made_on="2026-11-18",
         left_out=7,
     )
-    for part in ("4.0 %", "120", "11.0 %", "29 of 30", "7 left out"):
+    for part in ("4.0 %", "120", "11.0 %", "29 of 30", "7 more cases do not count"):
         assert part in some.sentence
+    assert some.scope == ""  # of one written before that was kept
+    known = replace(
+        some,
+        least_nodes=2,
+        least_link=1e8,
+        most_link=1e10,
+        most_latency=0.005,
+        labels=("ring", "ps-sync, 1 server"),
+    )
+    for part in ("2 to 16 nodes", "100 Mbit/s to 10 Gbit/s", "5 ms", "ring and ps-sync (1 server)"):
+        assert part in known.scope
     assert "beyond 16 nodes" in some.beyond(17)
     assert some.beyond(16) == ""
     monkeypatch.setattr(record, "FILE", "missing.toml")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from paceline.api.running import run
+from paceline.errors import Interrupted, PacelineError, SpecError
 from paceline.planning.advice import recommended
 from paceline.planning.candidates import Candidate, candidates
 from paceline.planning.emulation import (
@@ -49,9 +50,28 @@ def verified_rows(
         found = []
         for label in labels:
             tell(f"emulating {label} on {machines} nodes")
-            device = device_of(asked_for.spec, wanted[label], plan, Path(folder))
-            found.append(_verify(wanted[label], plan, asked_for.spec, device, folder))
+            try:
+                device = device_of(asked_for.spec, wanted[label], plan, Path(folder))
+                found.append(_verify(wanted[label], plan, asked_for.spec, device, folder))
+            except Interrupted:
+                found.append(_not_verified(plan, machines, label, "stopped by the user"))
+                break
+            except (PacelineError, OSError) as error:
+                # The plan was made before, and is worth having without it.
+                found.append(_not_verified(plan, machines, label, _in_a_line(error)))
         return tuple(found)
+
+
+def _not_verified(plan: Plan, machines: int, label: str, why: str) -> Verified:
+    (row,) = (each for each in plan.at(machines) if each.label == label)
+    return Verified(label=label, machines=machines, predicted_per_s=row.samples_per_s, failed=why)
+
+
+def _in_a_line(error: Exception) -> str:
+    """Say why; a refusal names its fields, each of which would be a line."""
+    if isinstance(error, SpecError):
+        return "; ".join(map(str, error.problems))
+    return " ".join(str(error).split())
 
 
 def to_verify(plan: Plan) -> tuple[int, list[str]]:
@@ -105,7 +125,13 @@ def _verify(candidate: Candidate, plan: Plan, spec: RunSpec, device: str, folder
     cycle_s = dilation * candidate.num_workers / predicted
     steps = max(_LEAST_STEPS, min(_MOST_STEPS, round(_SECONDS / cycle_s)))
     emulated = emulated_spec(
-        spec, candidate, scenario, device=device, dilation=dilation, worker_steps=steps
+        spec,
+        candidate,
+        scenario,
+        device=device,
+        dilation=dilation,
+        worker_steps=steps,
+        step_s=cycle_s / dilation,
     )
     result = run(emulated, out=folder, progress=False)
     stored = StoredRun.read(RunDir(Path(result.run)))

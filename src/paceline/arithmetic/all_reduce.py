@@ -3,7 +3,8 @@
 A ring passes each of N chunks on 2 (N - 1) times; how fast it turns stands in `ring`. Recursive
 halving and doubling needs 2 log N exchanges only.
 
-Nothing here depends on who is late: a bucket is averaged when the slowest worker has it.
+A bucket is averaged when the slowest worker has it. A worker that is late itself waits for less
+than the others do: what it passes on then does not hold it up.
 """
 
 from __future__ import annotations
@@ -31,6 +32,8 @@ class Summing:
     """How long a rank sends: the next bucket may begin then."""
     whole_s: float
     """Until every rank has all of it."""
+    late_s: float
+    """Until a rank has all of it that came when all others had waited for it."""
     travels_s: float
     """How long its bytes are on a rank's link."""
     latency_s: float
@@ -59,7 +62,7 @@ def reduction(
 ) -> Summing:
     """Say how long one bucket takes between nodes."""
     if num_nodes == 1 or not num_bytes:
-        return Summing(sending_s=0.0, whole_s=0.0, travels_s=0.0, latency_s=0.0)
+        return Summing(sending_s=0.0, whole_s=0.0, late_s=0.0, travels_s=0.0, latency_s=0.0)
     if algorithm == "auto":
         tried = [reduction(num_bytes, num_nodes, network, costs, e) for e in ("ring", "halving")]
         return min(tried, key=lambda each: each.whole_s)
@@ -72,10 +75,11 @@ def _ring(num_bytes: int, num_nodes: int, network: Network, costs: Costs) -> Sum
     num_hops = 2 * (num_nodes - 1)
     turns = turning(num_bytes / num_nodes, num_nodes, network, costs)
     sending_s = (num_hops - 1) * turns.hop_s + turns.chunk_s
-    travels_s = num_hops * turns.chunk_s
+    travels_s, whole_s = num_hops * turns.chunk_s, sending_s + turns.delay_s
     return Summing(
         sending_s=sending_s,
-        whole_s=sending_s + turns.delay_s,
+        whole_s=whole_s,
+        late_s=min(whole_s, turns.late_s),
         travels_s=travels_s,
         latency_s=max(0.0, sending_s + network.latency_s - travels_s),
     )
@@ -109,7 +113,13 @@ def _halving(num_bytes: int, num_nodes: int, network: Network, costs: Costs) -> 
     at_once = math.ceil(num_bytes / HALVED_AT_ONCE_BYTES)
     waits_s = at_once * len(pieces) * network.latency_s
     whole_s = travels_s + handled_s + waits_s
-    return Summing(sending_s=whole_s, whole_s=whole_s, travels_s=travels_s, latency_s=waits_s)
+    return Summing(
+        sending_s=whole_s,
+        whole_s=whole_s,
+        late_s=whole_s,
+        travels_s=travels_s,
+        latency_s=waits_s,
+    )
 
 
 def buckets(step: ComputeStep, exchange: AllReducePattern) -> list[tuple[float, int]]:
@@ -136,17 +146,23 @@ def all_reduce_step(
     num_nodes: int,
     network: Network,
     costs: Costs,
+    is_late: bool = False,
 ) -> RingStep:
-    """Predict a step, given one of the slowest worker of each."""
+    """Predict a step, given one of the slowest worker of each.
+
+    `is_late`: as that worker sees it, where it is always the same one.
+    """
     inside = num_workers // num_nodes if exchange.shares_memory else 1
     ranks = num_nodes if exchange.shares_memory else num_workers
     sent_s = ended_s = link_s = latency_s = 0.0
-    for ready_s, num_bytes in buckets(step, exchange):
+    cut = buckets(step, exchange)
+    for index, (ready_s, num_bytes) in enumerate(cut):
         begins_s = max(ready_s if exchange.overlap else step.compute_s, sent_s)
         within_s = (inside - 1) * num_bytes * costs.add_s_per_byte
         one = reduction(num_bytes, ranks, network, costs, exchange.algorithm)
         sent_s = begins_s + within_s + one.sending_s
-        ended_s = max(ended_s, begins_s + within_s + one.whole_s)
+        takes_s = one.late_s if is_late and index == len(cut) - 1 else one.whole_s
+        ended_s = max(ended_s, begins_s + within_s + takes_s)
         link_s += one.travels_s
         latency_s += one.latency_s
     whole_s = max(step.compute_s, ended_s) + step.update_s

@@ -22,7 +22,7 @@ class ChunkPlan:
     first_layer: int
     """The first layer that needs its new values; layers behind it need it too."""
     back_bytes: float
-    """What is answered: as much, but for rows."""
+    """The values in it, which are added, applied and answered: of rows their names not."""
     server: int | None = None
     """Whose it is; None: every server of a group has one like it."""
 

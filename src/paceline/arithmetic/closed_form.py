@@ -35,17 +35,22 @@ def servers_step_s(
     racks: RackLoad = NO_RACKS,
 ) -> float:
     """Predict a step of workers in step with each other, given one of the slowest of them."""
-    busiest = busiest_bytes(step.num_bytes, num_workers, exchange, per_node)
+    busiest = busiest_of(step, num_workers, exchange, per_node)
     processor_s = processor_s_of(step, exchange, num_workers, costs)
     if not busiest:
         return step.compute_s + processor_s
     exchanged_s = max(link.seconds(busiest), racks.exchanged_s, processor_s)
-    after_s = link.seconds(_comes_after(step.num_bytes, num_workers, exchange, per_node))
-    after_s = max(after_s, racks.after_s) + 2 * latency_s
+    after_s = link.seconds(_comes_after(step, num_workers, exchange, per_node))
+    after_s = max(after_s, racks.after_s) + _ways(step) * latency_s
     if _is_whole(step, exchange):
         own_s = link.seconds(_own_bytes(step.num_bytes, num_workers, exchange, per_node))
         return _whole_push_s(step, own_s, exchanged_s) + 2 * latency_s
     return _hidden_s(step, exchange, exchanged_s) + after_s
+
+
+def _ways(step: ComputeStep) -> int:
+    """How many ways a step waits for: there and back, and so for rows before it begins."""
+    return 2 if step.rows is None else 4
 
 
 def _hidden_s(step: ComputeStep, exchange: Servers, exchanged_s: float) -> float:
@@ -102,9 +107,9 @@ def spread_steps_per_s(
     While some exchange, others compute, until a link is full all the time. Those beside the server
     need no link, those of its rack no uplink.
     """
-    sent_s = link.seconds(step.num_bytes)
-    last = min(exchange.chunk_of(step.num_bytes), step.num_bytes)
-    own_s = _hidden_s(step, exchange, sent_s) + link.seconds(last) + 2 * latency_s
+    sent_s = link.seconds(step.pushed_bytes)
+    last = _last_answer(step, exchange)
+    own_s = _hidden_s(step, exchange, sent_s) + link.seconds(last) + _ways(step) * latency_s
     if _is_whole(step, exchange):
         own_s = _whole_push_s(step, sent_s, sent_s) + 2 * latency_s
     processor_s = processor_s_of(step, exchange, num_workers, costs)
@@ -116,23 +121,31 @@ def spread_steps_per_s(
     return per_s + far_per_s + min(near / max(own_s, processor_s), max(0.0, left_per_s))
 
 
-def _comes_after(num_bytes: int, num_workers: int, exchange: Servers, per_node: int) -> float:
+def _comes_after(step: ComputeStep, num_workers: int, exchange: Servers, per_node: int) -> float:
     """What of the answers is still to come when the busiest node has all gradients.
 
     One chunk of each worker's; where other servers' answers come into the same link, they are
     counted there already.
     """
-    part = num_bytes / exchange.num_servers
+    part = step.pulled_bytes / exchange.num_servers
     crossing = num_workers if exchange.apart else num_workers - per_node
     others = 0.0 if exchange.apart else per_node * (exchange.num_servers - 1) * part
-    return max(0.0, crossing * min(exchange.chunk_of(num_bytes), part) - others)
+    return max(0.0, crossing * _last_answer(step, exchange) - others)
+
+
+def _last_answer(step: ComputeStep, exchange: Servers) -> float:
+    """What of a worker's answer comes after all of its push is in: a chunk, and all rows."""
+    rows = step.rows.received_bytes if step.rows else 0.0
+    part = step.num_bytes / exchange.num_servers
+    return min(exchange.chunk_of(step.num_bytes), part) + rows / exchange.num_servers
 
 
 def processor_s_of(step: ComputeStep, exchange: Servers, num_workers: int, costs: Costs) -> float:
     """Say how long a server's processor is busy with one step of all workers."""
-    part = step.num_bytes / exchange.num_servers
-    num_chunks = max(1, -(-int(part) // exchange.chunk_of(step.num_bytes)))
-    messages_s = num_workers * (2 * num_chunks * costs.message_s + part * costs.copy_s_per_byte)
+    sent, part = (each / exchange.num_servers for each in (step.pushed_bytes, step.pulled_bytes))
+    dense = int(step.num_bytes / exchange.num_servers)
+    num_chunks = max(1, -(-dense // exchange.chunk_of(step.num_bytes))) + bool(step.rows)
+    messages_s = num_workers * (2 * num_chunks * costs.message_s + sent * costs.copy_s_per_byte)
     if not exchange.averaged:
         return messages_s + num_workers * part * costs.apply_s_per_byte
     adding_s = num_workers * part * costs.add_s_per_byte if num_workers > 1 else 0.0
@@ -191,6 +204,13 @@ def ps_async_steps_per_s(
     return alone + crossing / (step.compute_s + link.seconds(busiest + crossing * last))
 
 
+def busiest_of(step: ComputeStep, num_workers: int, exchange: Servers, per_node: int = 1) -> float:
+    """How much the busiest node takes in or sends in a step, whichever is more."""
+    return busiest_bytes(
+        step.pushed_bytes, num_workers, exchange, per_node, back_bytes=step.pulled_bytes
+    )
+
+
 def busiest_bytes(
     num_bytes: float,
     num_workers: int,
@@ -198,17 +218,20 @@ def busiest_bytes(
     per_node: int = 1,
     *,
     in_turn: bool = False,
+    back_bytes: float | None = None,
 ) -> float:
     """How much the busiest node takes in a step, and as much sends: a server's, or a worker's.
 
     `in_turn`: answers come only after all gradients, as those of a small model do, and so do not
-    share the link with them.
+    share the link with them. `back_bytes`: what is answered to all of a push, where that is less.
     """
     part = num_bytes / exchange.num_servers
+    back = part if back_bytes is None else back_bytes / exchange.num_servers
     if exchange.apart:
         return max(num_workers * part, float(per_node * num_bytes))
     # Beside workers, which exchange with the other servers.
-    answers = 0.0 if in_turn else per_node * (exchange.num_servers - 1) * part
-    server = (num_workers - per_node) * part + answers
+    others, crossing = per_node * (exchange.num_servers - 1), num_workers - per_node
+    into = crossing * part + (0.0 if in_turn else others * back)
+    server = max(into, others * part + (0.0 if in_turn else crossing * back))
     worker = float(per_node * num_bytes) if num_workers > per_node * exchange.num_servers else 0.0
     return max(server, worker)

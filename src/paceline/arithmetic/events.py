@@ -20,7 +20,7 @@ from paceline.arithmetic.layout import SeatGroup, groups_of
 from paceline.arithmetic.network import HEADER_BYTES, Network
 from paceline.arithmetic.pipes import Pipe
 from paceline.arithmetic.setting import Setting, Simulated
-from paceline.arithmetic.spread import drawn, expected_slowest, mean
+from paceline.arithmetic.spread import drawn
 from paceline.seats import seat_name
 
 _STEPS: Final = 7
@@ -78,8 +78,7 @@ class Simulation:
     def __init__(self, setting: Setting, most_events: int = _MOST_EVENTS) -> None:
         self._setting = setting
         exchange, network = setting.exchange, setting.network
-        step, is_even = setting.step, setting.is_alike
-        alike = is_even and not setting.deals_chunks
+        step, alike = setting.step, setting.is_alike and not setting.deals_chunks
         self._overlaps = exchange.overlaps(step.num_bytes, has_rows=step.rows is not None)
         groups = groups_of(exchange, setting.num_workers, setting.num_nodes, alike=alike)
         self._workers = [each for group in groups for each in self._workers_of(group, alike=alike)]
@@ -105,11 +104,7 @@ class Simulation:
         self._events: list[tuple[float, int, Callable[..., None], tuple[Any, ...]]] = []
         self._order = 0
         self._held: list[_Worker] = []
-        slowness = setting.all_slowness
-        factor = slowness[0] * mean(setting.step.factors)
-        if setting.is_in_step:
-            factor = expected_slowest(setting.step.factors, slowness)
-        self._draw = drawn((factor,)) if is_even else drawn(setting.step.factors)
+        self._draw = drawn(() if setting.is_steady else setting.step.factors)
         self._num_behind = len(self._workers)
         """Workers that have yet to make their steps."""
         self._most_order = _MOST_TIMES * most_events
@@ -138,8 +133,9 @@ class Simulation:
     def _workers_of(self, group: SeatGroup, *, alike: bool) -> list[_Worker]:
         if not group.workers:
             return []
-        is_even = self._setting.is_alike
-        slowness = 1.0 if is_even else self._setting.slowness_of(group.node)
+        setting = self._setting
+        own = setting.steady_slowness if setting.is_steady else setting.slowness_of
+        slowness = own(group.node)
         if alike:
             count = group.count * group.workers
             return [_Worker(group, count, group.workers, Pipe("worker", 1.0), slowness)]
@@ -198,7 +194,11 @@ class Simulation:
         whole_s = factor * (step.compute_s - step.forward_s)
         for index, chunk in enumerate(self._chunks):
             ready_s = end_s + (factor * chunk.after_forward_s if overlap else whole_s)
-            for server in self._servers_of[index]:
+            servers = self._servers_of[index]
+            # Connections share a link fairly. One after the other in the same order, all workers
+            # would be at the same server at once: each begins at its own place.
+            first = worker.group.node % len(servers)
+            for server in (*servers[first:], *servers[:first]):
                 self._at(ready_s, self._push, worker, server, index)
 
     def _push(self, now_s: float, worker: _Worker, server: _Server, index: int) -> None:
@@ -241,7 +241,8 @@ class Simulation:
             self._arrive_for_whole(now_s, worker, server, index)
             return
         if not self._setting.exchange.averaged:
-            applied_s = worker.num_workers * size * costs.apply_s_per_byte
+            values = self._chunks[index].back_bytes
+            applied_s = worker.num_workers * values * costs.apply_s_per_byte
             self._answer(server.processor.take(now_s, applied_s), worker, server, index)
             return
         if worker.version < server.versions[index]:  # too late for its update
@@ -267,7 +268,7 @@ class Simulation:
 
     def _close(self, now_s: float, server: _Server, index: int) -> None:
         """All gradients of a chunk are in: add them, apply, answer."""
-        costs, size = self._setting.costs, self._chunks[index].num_bytes
+        costs, size = self._setting.costs, self._chunks[index].back_bytes
         adding_s = server.counts[index] * costs.add_s_per_byte if self._needed > 1 else 0.0
         now_s = server.processor.take(now_s, size * (adding_s + costs.apply_s_per_byte))
         members, server.pending[index] = server.pending[index], []

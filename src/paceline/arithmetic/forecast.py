@@ -6,13 +6,13 @@ number, it is arithmetic.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final, Literal, final
 
-from paceline.arithmetic.all_reduce import all_reduce_step
+from paceline.arithmetic.all_reduce import RingStep, all_reduce_step, buckets
 from paceline.arithmetic.closed_form import (
-    busiest_bytes,
+    busiest_of,
     processor_s_of,
     servers_step_s,
     spread_steps_per_s,
@@ -22,6 +22,7 @@ from paceline.arithmetic.events import Simulation
 from paceline.arithmetic.exchange import AllReducePattern, Exchange, NoExchange, Servers
 from paceline.arithmetic.network import Network
 from paceline.arithmetic.racks import rack_load
+from paceline.arithmetic.ring_steps import followed_step_s
 from paceline.arithmetic.setting import MOST_ONE_BY_ONE, Setting
 from paceline.arithmetic.spread import expected_slowest, mean
 from paceline.arithmetic.step import ComputeStep
@@ -131,16 +132,59 @@ def _slowest_step(situation: Situation) -> ComputeStep:
 
 
 def _all_reduce(exchange: AllReducePattern, situation: Situation) -> Forecast:
-    made = all_reduce_step(
-        _slowest_step(situation),
-        exchange,
-        num_workers=situation.num_workers,
-        num_nodes=situation.num_nodes,
-        network=situation.network,
-        costs=situation.costs,
-    )
+    """A node that is always the slowest finds the others waiting; these have each other too."""
+
+    def of(slowness: Sequence[float], *, is_late: bool) -> RingStep:
+        factor = expected_slowest(situation.step.factors, slowness)
+        return all_reduce_step(
+            situation.step.scaled(factor),
+            exchange,
+            num_workers=situation.num_workers,
+            num_nodes=situation.num_nodes,
+            network=situation.network,
+            costs=situation.costs,
+            is_late=is_late,
+        )
+
+    every = situation.all_slowness
+    others = _without_slowest(situation)
+    tried = [of(every, is_late=True), of(others, is_late=False)]
+    made = max(tried, key=lambda each: each.step_s)
+    followed_s = _followed_ring_s(exchange, situation)
+    if followed_s is not None:
+        made = replace(made, step_s=min(made.step_s, followed_s))
     shares = {"links": made.link_s / made.step_s, "latency": made.latency_s / made.step_s}
     return _made(situation, situation.num_workers / made.step_s, shares)
+
+
+def _followed_ring_s(exchange: AllReducePattern, situation: Situation) -> float | None:
+    """Follow a ring whose links differ, of one worker per node; None: arithmetic has to do."""
+    is_ring = exchange.algorithm == "ring" and situation.num_workers == situation.num_nodes
+    if not is_ring or situation.network.is_uniform or situation.num_nodes == 1:
+        return None
+    step, slowness = situation.step, situation.all_slowness
+    more = expected_slowest(step.factors, slowness) / max(slowness)
+    steps = {slow: step.scaled(slow * more) for slow in {*slowness}}
+    cut = {slow: buckets(each, exchange) for slow, each in steps.items()}
+    if not exchange.overlap:
+        cut = {s: [(steps[s].compute_s, size) for _, size in each] for s, each in cut.items()}
+    return followed_step_s(
+        [cut[slow] for slow in slowness],
+        [steps[slow].compute_s for slow in slowness],
+        step.update_s,
+        situation.network,
+        situation.costs,
+    )
+
+
+def _without_slowest(situation: Situation) -> list[float]:
+    """How slow the workers of all nodes are but one, of those that are slowest."""
+    slowest = max(situation.slowness, default=1.0)
+    if slowest <= 1.0 or situation.num_nodes == 1:
+        return situation.all_slowness
+    left = list(situation.slowness)
+    left[left.index(slowest)] = min(1.0, *left)
+    return replace(situation, slowness=tuple(left)).all_slowness
 
 
 def _simulated(exchange: Servers, situation: Situation) -> Forecast:
@@ -166,7 +210,7 @@ def _by_closed_form(exchange: Servers, situation: Situation) -> Forecast:
     network, step = situation.network, situation.step
     usual = _slowest_step(situation) if exchange.averaged else step.scaled(mean(step.factors))
     workers, nodes = situation.num_workers, situation.num_nodes
-    racks = rack_load(step.num_bytes, exchange, workers, nodes, network)
+    racks = rack_load(step, exchange, workers, nodes, network)
     link = network.slowest(nodes)
     more: dict[str, Any] = {
         "costs": situation.costs,
@@ -180,7 +224,7 @@ def _by_closed_form(exchange: Servers, situation: Situation) -> Forecast:
         per_s = workers / servers_step_s(usual, link, workers, exchange, **more)
     step_s = workers / per_s
     processor_s = processor_s_of(step, exchange, workers, situation.costs)
-    busiest = busiest_bytes(step.num_bytes, workers, exchange, situation.per_node)
+    busiest = busiest_of(step, workers, exchange, situation.per_node)
     is_by_racks = racks.exchanged_s > link.seconds(busiest)
     exposed_s = max(0.0, step_s - usual.compute_s)
     shares = {

@@ -9,6 +9,7 @@ from typing import Final, final
 from paceline.arithmetic.exchange import Servers
 from paceline.arithmetic.layout import groups_of
 from paceline.arithmetic.network import LinkRate, Network
+from paceline.arithmetic.step import ComputeStep
 
 
 @final
@@ -27,23 +28,25 @@ NO_RACKS: Final = RackLoad()
 
 
 def rack_load(
-    num_bytes: float, exchange: Servers, num_workers: int, num_nodes: int, network: Network
+    step: ComputeStep, exchange: Servers, num_workers: int, num_nodes: int, network: Network
 ) -> RackLoad:
     """Add up what workers and servers of different racks send each other.
 
-    As much goes out as comes in: gradients one way, parameters the other.
+    Gradients go one way and parameters the other; of a table's rows there is less to answer.
     """
     if network.uplink is None:
         return NO_RACKS
     seats = _seats(exchange, num_workers, num_nodes, network.rack or 1)
-    uplink, part = network.uplink, num_bytes / exchange.num_servers
-    chunk = min(exchange.chunk_of(num_bytes), part)
+    part, back = (each / exchange.num_servers for each in (step.pushed_bytes, step.pulled_bytes))
+    rows = step.rows.received_bytes / exchange.num_servers if step.rows else 0.0
+    chunk = min(exchange.chunk_of(step.num_bytes), step.num_bytes / exchange.num_servers) + rows
     loads = []
     for workers, servers in seats:
         answered = servers * (num_workers - workers)
         pushed = workers * (exchange.num_servers - servers)
-        after = max(0.0, answered * chunk - pushed * part)
-        loads.append((uplink.seconds((answered + pushed) * part), uplink.seconds(after)))
+        each_way = max(answered * back + pushed * part, answered * part + pushed * back)
+        after = max(0.0, answered * chunk - pushed * back)
+        loads.append((network.uplink.seconds(each_way), network.uplink.seconds(after)))
     exchanged_s, after_s = max(loads)
     beside = next(workers for workers, servers in seats if servers)
     return RackLoad(exchanged_s=exchanged_s, after_s=after_s, outside=num_workers - beside)

@@ -9,6 +9,11 @@ and when it has received what it adds to it. So two things bound how fast a ring
   every node the latency and the handling. One slow link is one of N there, and no more.
 
 Latency and a slow link do not add up: while the slow link is busy, latency passes elsewhere.
+
+A node that comes later than all others finds what it has to add already there. It goes on when it
+has received the N - 1 sums, not when it has passed all of them on, which it does while it computes
+again. So for a node that is slow in every step only half of the ring is still to come.
+
 A large chunk travels in segments, so that one is added and passed on while the next arrives.
 """
 
@@ -39,6 +44,8 @@ class Turning:
     """How long a chunk is on the slowest link."""
     delay_s: float
     """What comes on top of a segment's bytes, from one node to the next."""
+    late_s: float
+    """From the moment the last node is there until it has all sums."""
 
 
 def turning(chunk: float, num_nodes: int, network: Network, costs: Costs) -> Turning:
@@ -54,8 +61,13 @@ def turning(chunk: float, num_nodes: int, network: Network, costs: Costs) -> Tur
         count * max(0.0, link.seconds(segment + HEADER_BYTES) - network.burst_s)
         for link, count in links.items()
     )
-    hop_s = max(chunk_s, num_segments * handled_s, first_s / num_nodes + delay_s)
-    return Turning(hop_s=hop_s, chunk_s=chunk_s, delay_s=delay_s)
+    busy_s, passed_s = max(chunk_s, num_segments * handled_s), first_s / num_nodes + delay_s
+    return Turning(
+        hop_s=max(busy_s, passed_s),
+        chunk_s=chunk_s,
+        delay_s=delay_s,
+        late_s=(num_nodes - 1) * (busy_s + passed_s) + delay_s,
+    )
 
 
 def links_between(network: Network, num_nodes: int) -> Counter[LinkRate]:
@@ -68,12 +80,13 @@ def links_between(network: Network, num_nodes: int) -> Counter[LinkRate]:
     if network.uplink is not None and network.num_racks(num_nodes) > 1:
         rack = network.rack or 1
         differing |= {*range(rack - 1, num_nodes, rack), num_nodes - 1}
-    found = Counter(_between(way, network, num_nodes) for way in differing)
+    found = Counter(rate_between(way, network, num_nodes) for way in differing)
     found[network.link] += num_nodes - len(differing)
     return +found
 
 
-def _between(node: int, network: Network, num_nodes: int) -> LinkRate:
+def rate_between(node: int, network: Network, num_nodes: int) -> LinkRate:
+    """Give the slowest of what a node's chunks pass on the way to the next one."""
     following = (node + 1) % num_nodes
     ways = [network.link_of(node), network.link_of(following)]
     if network.uplink is not None and network.rack_of(node) != network.rack_of(following):

@@ -45,13 +45,12 @@ def expected_distinct(frequencies: Sequence[float], num_draws: int) -> float:
     return sum(-math.expm1(each) if each > -math.inf else 1.0 for each in missed)
 
 
-def grown_distinct(num_rows: float, entries: float, times: float) -> float:
-    """Expect the rows that `times` as many entries touch, where `entries` touch `num_rows`.
+def grown_distinct(num_rows: float, of_half: float, times: float) -> float:
+    """Expect the rows that `times` as many entries touch as those that touch `num_rows`.
 
-    By Heaps' law, as for any skewed data whose frequencies are not at hand: the number grows by a
-    power of the entries, below proportion. The power follows from how many came more than once.
+    By Heaps' law, as for any skewed data of whose rare values too little was seen: the number grows
+    by a power of the entries, the one by which it grew last, from the rows that half of them touch.
     """
-    if times == 1 or not num_rows or num_rows >= entries:
+    if times == 1 or not num_rows or not of_half:
         return num_rows * times
-    power = math.log(num_rows) / math.log(entries)
-    return min(num_rows * times, float(num_rows * times**power))
+    return float(num_rows * times ** math.log2(num_rows / of_half))

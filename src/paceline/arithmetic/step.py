@@ -97,6 +97,16 @@ class ComputeStep:
     def num_bytes(self) -> int:
         return sum(each.num_bytes for each in self.layers)
 
+    @property
+    def pushed_bytes(self) -> float:
+        """What a worker sends in a step, where rows of a table move one by one."""
+        return self.num_bytes + (self.rows.sent_bytes if self.rows else 0.0)
+
+    @property
+    def pulled_bytes(self) -> float:
+        """What it receives: as many values as it has gradients for, without the names of rows."""
+        return self.num_bytes + (self.rows.received_bytes if self.rows else 0.0)
+
     @cached_property
     def gradients(self) -> tuple[LayerGradient, ...]:
         """Every parameter's, in the order back-propagation finishes them."""

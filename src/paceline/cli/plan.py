@@ -129,11 +129,12 @@ def plan(  # noqa: PLR0917 - each is an option on the command line
         typer.Option(help="Rows to train on: adds time and cost.", rich_help_panel=_WHAT),
     ] = None,
     from_: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(
             "--from",
             metavar="RUN",
-            help="Take step times, their spread and links from a stored run.",
+            help="Take step times, their spread and links from a stored run; given twice, steps "
+            "from the run with fewer workers and the rest from the other.",
             rich_help_panel=_WHAT,
         ),
     ] = None,
@@ -192,7 +193,7 @@ def plan(  # noqa: PLR0917 - each is an option on the command line
     }
     made = make(
         workload,
-        from_run=from_,
+        from_run=from_ or None,
         target=target,
         out=out,
         verify=verify,
@@ -247,10 +248,10 @@ def _print(made: Planned, *, show_all: bool) -> None:
     console.print()
     for sentence in made.sentences:
         console.print(sentence, markup=False)
-    console.print(made.checked.sentence, style="bright_black", markup=False)
-    beyond = made.checked.beyond(max(scenario.machines))
-    if beyond:
-        console.print(beyond, style="bright_black", markup=False)
+    checked = made.checked
+    for said in (checked.sentence, checked.scope, checked.beyond(max(scenario.machines))):
+        if said:
+            console.print(said, style="bright_black", markup=False)
     if made.path is not None:
         console.print(f"\npage: {made.path}", markup=False)
 
@@ -260,7 +261,8 @@ def _conditions(plan: Plan) -> str:
     scenario, step = plan.scenario, plan.basis.step
     said = [
         f"{1e3 * step.compute_s:,.4g} ms computing",
-        f"{step.num_bytes / 1e6:,.4g} MB of parameters",
+        f"{step.with_whole_table().num_bytes / 1e6:,.4g} MB of parameters",
+        *([f"of which a step moves {step.rows.num_rows:,.0f} rows"] if step.rows else []),
         f"links of {scenario.link / 1e9:g} Gbit/s",
     ]
     if scenario.latency:
@@ -274,6 +276,7 @@ def _conditions(plan: Plan) -> str:
 
 def _rows(plan: Plan, *, show_all: bool) -> TextGrid:
     from paceline.cli.tables import listing, number, words
+    from paceline.planning.advice import per_s_text
     from paceline.planning.plan import best_rows
 
     table = listing(
@@ -292,15 +295,20 @@ def _rows(plan: Plan, *, show_all: bool) -> TextGrid:
         table.add_row(
             f"{row.machines}",
             row.label,
-            f"{row.samples_per_s:,.4g}" if row.samples_per_s < 1e4 else f"{row.samples_per_s:,.0f}",
+            per_s_text(row.samples_per_s),
             f"{row.speed_up:.2f}",
             f"{100 * row.efficiency:.0f}",
             row.limit,
             f"{100 * row.limit_share:.0f}",
-            f"{row.node_bytes_per_step / 1e6:,.3g}",
-            f"{row.memory_bytes / 1e9:.2g}",
+            _figures(row.node_bytes_per_step / 1e6),
+            _figures(row.memory_bytes / 1e9),
         )
     return table
+
+
+def _figures(value: float) -> str:
+    """Write a number with three digits, or all those before its point."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _costs(plan: Plan) -> TextGrid:

@@ -239,6 +239,11 @@ class Cluster(Description, ABC):
         return 0.0
 
     @property
+    def delays_s(self) -> float:
+        """By how much whoever emulates nodes delays what one sends another, one way."""
+        return 0.0
+
+    @property
     def trusts_network(self) -> bool:
         """Whether nodes may have connections that are not encrypted, where some cannot be."""
         return True

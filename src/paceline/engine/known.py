@@ -40,6 +40,7 @@ def facts_of(spec: RunSpec, order: Order) -> Facts:
         compute="replayed" if spec.is_replayed else "real",
         device=spec.device,
         dilation=spec.dilation,
+        latency_s=spec.cluster.delays_s,
         notes=_notes(spec, order),
         threads=spec.threads_each,
     )

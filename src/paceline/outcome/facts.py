@@ -48,6 +48,8 @@ class Facts:
     compute: Literal["real", "replayed"] = "real"
     device: str = "cpu"
     dilation: float = 1.0
+    latency_s: float = 0.0
+    """By how much emulated nodes delay what one sends another, one way."""
     notes: list[str] = dataclasses.field(default_factory=list)
     """What a reader of the result should know of how it was asked for."""
     threads: int | None = None

@@ -261,6 +261,8 @@ class Result:
     device: str = "cpu"
     dilation: float = 1.0
     """How many real seconds each second of this result took; see the guide on replay."""
+    latency_s: float = 0.0
+    """By how much emulated nodes delayed what one sent another, one way."""
     host_limited: bool = False
     """Whether this machine was too full for what it was to carry, so that its figures say nothing
     about other machines; true wherever the verdict is `host-limited`."""

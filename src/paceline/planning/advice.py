@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from paceline.planning.candidates import in_text
 from paceline.planning.plan import Plan, PlanRow
 
 TIE: Final = 0.03
@@ -69,7 +70,7 @@ def sentences(plan: Plan) -> Iterator[str]:
 def _recommendation(plan: Plan, chosen: PlanRow) -> str:
     machines = "1 machine" if chosen.machines == 1 else f"{chosen.machines} machines"
     start = (
-        f"Use {named_in_text(chosen)} on {machines}: {chosen.samples_per_s:,.4g} rows/s, "
+        f"Use {named_in_text(chosen)} on {machines}: {per_s_text(chosen.samples_per_s)} rows/s, "
         f"{chosen.speed_up:.3g} times one machine, limited by {limit_text(chosen)}"
     )
     others = [row for row in plan.at(chosen.machines) if row.in_step and row is not chosen]
@@ -84,9 +85,13 @@ def _recommendation(plan: Plan, chosen: PlanRow) -> str:
 
 
 def named_in_text(row: PlanRow) -> str:
-    """Name a candidate so that it can stand in a list: its servers in brackets."""
-    name, comma, servers = row.label.partition(", ")
-    return f"{name} ({servers})" if comma else name
+    """Name a candidate so that it can stand in a list."""
+    return in_text(row.label)
+
+
+def per_s_text(value: float) -> str:
+    """Write a rate with four digits, or all those before its point."""
+    return f"{value:,.0f}" if value >= 1e4 else f"{value:,.4g}"
 
 
 def limit_text(row: PlanRow) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final, final
@@ -26,6 +26,8 @@ class AskedPlan:
 
     scenario: Scenario
     spec: RunSpec | None = None
+    has_rows: bool = False
+    """Whether its model has a table of which a batch touches few rows."""
 
     @property
     def is_script(self) -> bool:
@@ -36,6 +38,11 @@ class AskedPlan:
     def needs_calibration(self) -> bool:
         given = self.scenario.rows_per_s is not None
         return self.spec is not None and not self.spec.is_replayed and not given
+
+    @property
+    def is_run_first(self) -> bool:
+        """Whether some steps of it must be made to see what a step takes, and what it moves."""
+        return self.is_script or self.has_rows
 
 
 def asked(table: Mapping[str, Any]) -> AskedPlan:
@@ -53,12 +60,13 @@ def asked(table: Mapping[str, Any]) -> AskedPlan:
     problems += wrong
     if scenario is not None and not wrong:
         problems += count_problems(scenario)
+    has_rows = spec is not None and _has_rows(spec, problems)
     if spec is not None:
-        problems += _model_problems(spec, scenario)
+        problems += _model_problems(spec, scenario, has_rows=has_rows)
     if problems:
         raise SpecError(problems)
     assert scenario is not None
-    return AskedPlan(scenario=scenario, spec=spec)
+    return AskedPlan(scenario=scenario, spec=spec, has_rows=has_rows)
 
 
 def _scenario(table: Mapping[str, Any], problems: list[Problem]) -> Scenario | None:
@@ -110,28 +118,34 @@ def _figure_problems(rest: Mapping[str, Any], of_spec: Mapping[str, Any]) -> lis
     return found + [Problem(key, None, reason) for key in wanted if rest.get(key) is None]
 
 
-def _model_problems(spec: RunSpec, scenario: Scenario | None) -> list[Problem]:
-    """Say why a model cannot be taken apart or calibrated, before anything is measured."""
+def _has_rows(spec: RunSpec, problems: list[Problem]) -> bool:
+    """Look whether a model has a table of rows, and whether it can be taken apart at all."""
     if spec.workload.is_script:
-        rate = None if scenario is None else scenario.rows_per_s
-        reason = "a script is run to see how long its steps take"
-        return [] if rate is None else [Problem("rows_per_s", rate, reason)]
+        return False
     from paceline.training.rows import Rows
     from paceline.workloads.anatomy import undrawn_model
 
     try:
         model = undrawn_model(spec.workload)
     except WorkloadError as error:
-        return [Problem("workload", spec.workload.name, str(error))]
-    if any(isinstance(each, Rows) for each in model.modules()):
-        reason = (
-            "sparse models cannot be calibrated: the cost of a step depends on the rows a batch "
-            "touches; give a run of it: paceline plan --from RUN"
-        )
-        return [Problem("workload", spec.workload.name, reason)]
-    if not isinstance(spec.batch, int) and (scenario is None or scenario.batch is None):
-        return [Problem("batch", spec.batch, "a plan needs a number of rows per worker per step")]
-    return []
+        problems.append(Problem("workload", spec.workload.name, str(error)))
+        return False
+    return any(isinstance(each, Rows) for each in model.modules())
+
+
+def _model_problems(
+    spec: RunSpec, scenario: Scenario | None, *, has_rows: bool
+) -> Iterator[Problem]:
+    """Say why a model cannot be calibrated, before anything is measured."""
+    if has_rows and spec.is_replayed:
+        yield Problem("device", spec.device, "sparse models cannot be replayed; use --device cpu")
+    if spec.workload.is_script or has_rows:
+        what = "a sparse model" if has_rows else "a script"
+        rate = None if scenario is None else scenario.rows_per_s
+        if rate is not None:
+            yield Problem("rows_per_s", rate, f"{what} is run to see how long its steps take")
+    elif not isinstance(spec.batch, int) and (scenario is None or scenario.batch is None):
+        yield Problem("batch", spec.batch, "a plan needs a number of rows per worker per step")
 
 
 def basis_of(asked_for: AskedPlan, measured: rates.Rates | None, basis_costs: Any) -> Basis:

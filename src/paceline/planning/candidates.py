@@ -72,6 +72,12 @@ def _label(name: str, count: int, num_machines: int, placement: str) -> str:
     return f"{name}, a server beside each" if count == num_machines else f"{name}, {servers}"
 
 
+def in_text(label: str) -> str:
+    """Give a candidate's name as it can stand in a list: its servers in brackets."""
+    name, comma, servers = label.partition(", ")
+    return f"{name} ({servers})" if comma else name
+
+
 def _made(strategy: Strategy, scenario: Scenario, num_machines: int, label: str) -> Candidate:
     apart = strategy.num_servers if strategy.servers_apart else 0
     num_nodes = num_machines - apart

@@ -21,6 +21,7 @@ from paceline.arithmetic.network import Network
 from paceline.clusters.emulated.bursts import Bursts
 from paceline.clusters.emulated.describe import Emulated
 from paceline.errors import Problem, SpecError
+from paceline.planning.advice import per_s_text
 from paceline.planning.plan import network_of
 from paceline.planning.scenario import parse_list
 from paceline.spec import RunSpec
@@ -47,34 +48,41 @@ MOST_EMULATED: Final = 16
 _NOT_EMULATED: Final = {
     "uplink": "emulated nodes have no racks: leave --uplink out",
 }
+_SILENT_S: Final = 30.0
+"""Real seconds that a seat may say nothing before a run counts as hung, and steps beside them."""
+_SILENT_STEPS: Final = 10
 _QUIET: Final = {"tensorboard": False, "model": False, "monitor": False, "interval_s": 1e-6}
 
 
 @final
 @dataclass(frozen=True, kw_only=True)
 class Verified:
-    """A prediction, and what an emulated run made."""
+    """A prediction, and what an emulated run made, or why it made nothing."""
 
     label: str
     machines: int
     predicted_per_s: float
-    measured_per_s: float
-    """Rows per second."""
-    dilation: float
-    host_limited: bool
+    measured_per_s: float | None = None
+    """Rows per second; None where the run was not possible, or failed."""
+    dilation: float = 1.0
+    host_limited: bool = False
+    failed: str = ""
+    """Why nothing was measured."""
 
     @property
-    def error(self) -> float:
+    def error(self) -> float | None:
         """By which part of what was measured the prediction is off."""
-        return self.predicted_per_s / self.measured_per_s - 1
+        return self.predicted_per_s / self.measured_per_s - 1 if self.measured_per_s else None
 
     @property
     def sentence(self) -> str:
+        if self.measured_per_s is None or self.error is None:
+            return f"{self.label} on {self.machines} emulated nodes: not verified: {self.failed}"
         limited = "; this host could not keep up, so it says little" if self.host_limited else ""
+        measured, predicted = per_s_text(self.measured_per_s), per_s_text(self.predicted_per_s)
         return (
-            f"{self.label} on {self.machines} emulated nodes: {self.measured_per_s:,.4g} rows/s "
-            f"measured, {self.predicted_per_s:,.4g} predicted ({100 * self.error:+.1f} %; dilated "
-            f"{self.dilation:g}x{limited})"
+            f"{self.label} on {self.machines} emulated nodes: {measured} rows/s measured, "
+            f"{predicted} predicted ({100 * self.error:+.1f} %; dilated {self.dilation:g}x{limited})"
         )
 
 
@@ -166,8 +174,12 @@ def emulated_spec(
     device: str,
     dilation: float,
     worker_steps: int,
+    step_s: float,
 ) -> RunSpec:
-    """Describe the run that a prediction is of."""
+    """Describe the run that a prediction is of; `step_s` is how long a step of it should take.
+
+    Nobody watches such a run, so one that hangs is given up.
+    """
     cluster: dict[str, Any] = {"name": "emulated", "link": scenario.link}
     if candidate.num_workers != candidate.num_nodes:
         cluster["nodes"] = candidate.num_machines
@@ -187,6 +199,9 @@ def emulated_spec(
         "batch": spec.batch,
         "dtype": spec.dtype,
         "worker_steps": worker_steps,
+        "when_stuck": "stop",
+        # Virtual seconds: a run waits for them times its dilation.
+        "stuck_s": _SILENT_S / dilation + _SILENT_STEPS * step_s,
     }
     return RunSpec.from_table(table)
 

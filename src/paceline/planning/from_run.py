@@ -18,6 +18,7 @@ from paceline.planning.plan import Basis
 from paceline.planning.steps import step_of
 from paceline.spec import RunSpec
 from paceline.training.metrics import Target
+from paceline.verdict.handling import costs_of, latency_of
 from paceline.workloads import WORKLOADS
 
 if TYPE_CHECKING:
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 _MOST_FACTORS: Final = 200
 # A worker that computes so much longer than the others has a slower machine.
 _SLOWER: Final = 1.1
+# Links are alike where none is further than this from the middle one.
+_OTHER_LINK: Final = 0.1
 _LEAST_FACTOR: Final = 0.1
 """No step is taken to be quicker than this part of the typical one."""
 _FLOAT_BYTES: Final = 4
@@ -36,16 +39,32 @@ _FLOAT_BYTES: Final = 4
 def fields_of(run: StoredRun) -> dict[str, Any]:
     """Give the fields of a scenario that a run has measured: link, latency, slower nodes."""
     result, found = run.result, dict[str, Any]()
-    rates = [each.link_sent_bits_per_s or each.link_bits_per_s for each in result.nodes]
-    known = [each for each in rates if each]
+    known = _link_rates(result)
     if known:
         found["link"] = median(known)
-    latency = run.spec.get("cluster", {}).get("latency_s")
-    if isinstance(latency, int | float) and latency > 0:
-        found["latency"] = float(latency)
-    elif result.pairs:  # real machines: the way there is half of the way there and back
-        found["latency"] = median(each.round_trip_s for each in result.pairs) / 2
+    asked = run.spec.get("cluster", {}).get("latency_s")  # which older results do not say
+    latency = latency_of(result) or (float(asked) if isinstance(asked, int | float) else 0.0)
+    if latency > 0:
+        found["latency"] = latency
     return found
+
+
+def _link_rates(result: Result) -> list[float]:
+    rates = [each.link_sent_bits_per_s or each.link_bits_per_s for each in result.nodes]
+    return [each for each in rates if each]
+
+
+def link_note(run: StoredRun) -> str:
+    """Say that the link which `fields_of` gives is not that of all nodes, where it is not."""
+    rates = _link_rates(run.result)
+    middle = median(rates) if rates else 0.0
+    if all(abs(each - middle) <= _OTHER_LINK * middle for each in rates):
+        return ""
+    return (
+        f"the run's links carried {min(rates) / 1e6:,.4g} to {max(rates) / 1e6:,.4g} Mbit/s: all "
+        f"are planned as the middle one, {middle / 1e6:,.4g}; --link gives another, and "
+        "--set links.node1=RATE one that differs"
+    )
 
 
 def basis_of_run(
@@ -70,7 +89,7 @@ def basis_of_run(
         title=f"{result.workload}, measured in {run.name}",
         step=step,
         batch=result.batch_size,
-        costs=costs or _completed(_costs(result), measured),
+        costs=costs or _completed(costs_of(result), measured),
         num_states=_num_states(run),
         notes=tuple(_notes(result, goal, known_costs=bool(costs), measured=bool(measured))),
         samples=samples,
@@ -167,22 +186,6 @@ def _per_step(result: Result, part: str) -> float:
     return median(known) if known else 0.0
 
 
-def _costs(result: Result) -> Costs | None:
-    """What a server took to add and apply each byte, where the run had servers."""
-    if not result.servers or not result.model_bytes:
-        return None
-    busiest = max(result.servers, key=lambda each: each.apply_s)
-    moved = result.model_bytes
-    if result.touched_rows is not None:
-        moved = result.touched_rows * (result.row_bytes or _FLOAT_BYTES)
-    part = moved / len(result.servers)
-    if not busiest.updates or not part:
-        return None
-    handled = result.num_workers + 1 if result.in_step else 1
-    per_byte = busiest.apply_s / busiest.updates / part / handled
-    return Costs(add_s_per_byte=per_byte, apply_s_per_byte=per_byte)
-
-
 def _num_states(run: StoredRun) -> int:
     kept = [each.other.get(OPTIMIZER_STATES) for each in run.result.workers]
     counted = [each for each in kept if each is not None]
@@ -227,8 +230,8 @@ def _notes(result: Result, goal: Target | None, *, known_costs: bool, measured: 
         found.append("what handling messages costs is not known: it is taken to be nothing")
     if result.touched_rows is not None:
         found.append(
-            f"every batch is taken to touch {result.touched_rows:,.0f} rows of the table, as in "
-            "the run: with another batch or other data it would not"
+            f"every batch is taken to touch {result.touched_rows:,.0f} rows of the table: with "
+            "another batch or other data it would not"
         )
     slowest, usual = _extremes(result)
     if slowest > _SLOWER * usual:

@@ -34,7 +34,7 @@ def winners(plan: Plan, machines: int) -> list[dict[str, Any]]:
             found.append(
                 {
                     "link_bits_per_s": link,
-                    "mb_per_s": step.num_bytes / 1e6 / step.compute_s,
+                    "mb_per_s": step.pushed_bytes / 1e6 / step.compute_s,
                     "best": alike[0] if alike else best,
                     "rows_per_s": steps[best],
                 }

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Final, final
 
 from paceline.arithmetic.all_reduce import around_ring
-from paceline.arithmetic.closed_form import busiest_bytes
+from paceline.arithmetic.closed_form import busiest_of
 from paceline.arithmetic.costs import Costs
 from paceline.arithmetic.exchange import AllReducePattern, NoExchange, Servers
 from paceline.arithmetic.forecast import Situation, forecast
@@ -97,7 +97,8 @@ class Plan:
             "batch": self.basis.batch,
             "compute_s": step.compute_s,
             "update_s": step.update_s,
-            "model_bytes": step.num_bytes,
+            "model_bytes": step.with_whole_table().num_bytes,
+            "touched_rows": None if step.rows is None else step.rows.num_rows,
             "costs": self.basis.costs.values(),
             "notes": list(self.basis.notes),
             "link_bits_per_s": self.scenario.link,
@@ -180,7 +181,7 @@ def _row(
         node_bytes_per_step=_node_bytes_per_step(candidate, basis.step),
         memory_bytes=node_bytes(
             candidate.exchange,
-            basis.step.with_whole_table().num_bytes,
+            basis.step,
             num_states=basis.num_states,
             workers=scenario.workers_per_node,
             num_workers=candidate.num_workers,
@@ -194,13 +195,12 @@ def _row(
 def _node_bytes_per_step(candidate: Candidate, step: ComputeStep) -> float:
     exchange, per_node = candidate.exchange, candidate.num_workers // candidate.num_nodes
     moves_rows = isinstance(exchange, Servers) and exchange.moves_rows
-    num_bytes: float = (step if moves_rows else step.with_whole_table()).num_bytes
+    moved = step if moves_rows else step.with_whole_table()
     if isinstance(exchange, Servers):
-        num_bytes += step.rows.sent_bytes if step.rows and moves_rows else 0.0
-        return busiest_bytes(num_bytes, candidate.num_workers, exchange, per_node)
+        return busiest_of(moved, candidate.num_workers, exchange, per_node)
     if isinstance(exchange, AllReducePattern):
         ranks = candidate.num_nodes if exchange.shares_memory else candidate.num_workers
-        return around_ring(ranks) * num_bytes
+        return around_ring(ranks) * moved.num_bytes
     return 0.0
 
 

@@ -61,13 +61,13 @@ def plan_page(
 
 
 def _rows(chosen: Sequence[PlanRow], checked: Checked) -> list[dict[str, Any]]:
-    """Give the rows to draw; with a band, if it is known how far predictions are off."""
+    """Give the rows to draw; with a band on as many machines as were ever checked."""
     off = checked.nine_in_ten
     return [
         {
             **asdict(row),
-            "low": row.samples_per_s / (1 + off),
-            "high": row.samples_per_s * (1 + off),
+            "low": row.samples_per_s / (1 + off) if row.machines <= checked.most_nodes else None,
+            "high": row.samples_per_s * (1 + off) if row.machines <= checked.most_nodes else None,
             "hours": (row.seconds or 1e6 / row.samples_per_s) / 3600,
             "cost": row.cost if row.seconds is not None else row.cost_per_million,
         }
@@ -99,12 +99,16 @@ def _over_machines_table(rows: list[dict[str, Any]], checked: Checked) -> Table:
             _EFFICIENCY,
             limit,
         ],
-        note="Of each strategy the quickest number of servers. Lowest and highest: what nine in "
-        "ten checked predictions were off."
-        if checked.cases
-        else "Of each strategy the quickest "
-        "number of servers. How far predictions are off was not checked: there is no band.",
+        note=f"Of each strategy the quickest number of servers. {_of_bands(rows, checked)}",
     )
+
+
+def _of_bands(rows: Sequence[Mapping[str, Any]], checked: Checked) -> str:
+    if not checked.cases:
+        return "How far predictions are off was not checked: there is no band."
+    most, beyond = checked.most_nodes, any(row["low"] is None for row in rows)
+    unchecked = f" Beyond {most} machines nothing was checked: no band there." if beyond else ""
+    return f"Lowest and highest: what nine in ten checked predictions were off.{unchecked}"
 
 
 def _over_machines(
@@ -140,14 +144,12 @@ def _banded(frame: polars.DataFrame, sides: Mapping[str, str]) -> altair.TopLeve
 
     shades = colours(sides)
     scale = alt.Scale(domain=list(shades), range=list(shades.values()))
-    base = alt.Chart(
-        alt.InlineData(
-            values=frame.select("machines", "strategy", "samples_per_s", "low", "high").to_dicts()
-        )
-    )
+    shown = frame.select("machines", "strategy", "samples_per_s", "low", "high")
+    base = alt.Chart(alt.InlineData(values=shown.to_dicts()))
+    sure = alt.Chart(alt.InlineData(values=shown.drop_nulls().to_dicts()))
     across = alt.X("machines", type="quantitative", title="machines")
     colour = alt.Color("strategy", type="nominal", scale=scale, legend=alt.Legend(title=None))
-    band = base.mark_area(opacity=0.18).encode(
+    band = sure.mark_area(opacity=0.18).encode(
         x=across,
         y=alt.Y("low", type="quantitative", title="rows per second"),
         y2=alt.Y2("high"),
@@ -233,6 +235,7 @@ def _verified(verified: Sequence[Verified]) -> Table:
         Column(name="measured_per_s", label="measured rows/s", form=",.4g"),
         Column(name="error", label="error", unit="%", form="+.1f", scale=100.0),
         Column(name="dilation", label="dilated", form="g"),
+        *([Column(name="failed", label="why not")] if any(e.failed for e in verified) else []),
     ]
     return table_of("verified", "Emulated here", rows, columns, labels=("measured, emulated",))
 
@@ -272,7 +275,7 @@ def _background(plan: Plan, checked: Checked) -> list[str]:
     said = [
         (
             f"A step computes {1e3 * step.compute_s:,.4g} ms and exchanges "
-            f"{step.num_bytes / 1e6:,.4g} MB; {_variation(step)}."
+            f"{step.pushed_bytes / 1e6:,.4g} MB; {_variation(step)}."
         ),
         (
             f"A message costs {1e6 * costs.message_s:.3g} µs at each end, adding "
@@ -287,4 +290,4 @@ def _background(plan: Plan, checked: Checked) -> list[str]:
     ]
     beyond = checked.beyond(max(plan.scenario.machines))
     never = "No number of nodes was ever checked." if not checked.cases else beyond
-    return [*said, never] if never else said
+    return [*said, *filter(None, (checked.scope, never))]

@@ -7,16 +7,22 @@ compared. How bytes spread over links, and what a ring would take, is `paceline.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from statistics import median
 from typing import TYPE_CHECKING, Final, final
 
-from paceline.arithmetic.all_reduce import ring_step_s
-from paceline.arithmetic.closed_form import servers_step_s
-from paceline.arithmetic.exchange import CHUNK_BYTES, Servers, chunk_bytes_of
+from paceline.arithmetic.costs import NO_COSTS
+from paceline.arithmetic.exchange import (
+    CHUNK_BYTES,
+    AllReducePattern,
+    Exchange,
+    Servers,
+    chunk_bytes_of,
+)
 from paceline.arithmetic.forecast import Situation, forecast
 from paceline.arithmetic.network import LinkRate, Network
-from paceline.arithmetic.step import ComputeStep, even_step
+from paceline.arithmetic.step import even_step
+from paceline.verdict.handling import costs_of, latency_of
 from paceline.verdict.traffic import Layout, ps_load, ring_load
 
 if TYPE_CHECKING:
@@ -117,29 +123,45 @@ def _spread_gain(view: Measured, layout: Layout) -> float | None:
     chunk_bytes, model_bytes = result.chunk_bytes or CHUNK_BYTES, result.model_bytes or 0
     if model_bytes <= chunk_bytes_of(model_bytes, layout.num_workers, chunk_bytes):
         return None
-    slowest = LinkRate(bits_per_s=min(link.bits_per_s for link in view.links))
-    step = even_step(_per_step(view, "compute_s"), model_bytes)
-    exchange = Servers(
+    spread = Servers(
         num_servers=layout.num_workers,
         chunk_bytes=chunk_bytes,
         averaged=_in_step(result),
         overlap=view.is_overlapped,
         whole=True,
     )
-    spread_s = _spread_step_s(step, slowest, exchange)
-    gain = _gain(view, _per_step(view, "transfer_s") - (spread_s - step.compute_s))
-    # Of workers that wait for none some are quicker now; then all are alike.
-    return gain if exchange.averaged else gain * view.slowest_share
+    # Of workers that wait for none no closed form says whether others push or pull meanwhile.
+    gain = _gain_with(spread, view, simulate=not spread.averaged)
+    # And some of them are quicker now; then all are alike.
+    return gain if spread.averaged else gain * view.slowest_share
 
 
-def _spread_step_s(step: ComputeStep, link: LinkRate, exchange: Servers) -> float:
-    """How long a step takes of workers that have a server each beside them."""
-    count = exchange.num_servers
-    if exchange.averaged:
-        return servers_step_s(step, link, count, exchange)
-    # Whether others push or pull meanwhile no closed form says.
-    situation = Situation(step=step, network=Network(link=link), num_workers=count, num_nodes=count)
-    return forecast(exchange, situation).step_s
+def _gain_with(exchange: Exchange, view: Measured, *, simulate: bool = False) -> float:
+    """What another exchange between the same workers brings, by the arithmetic of plans.
+
+    Over the run's slowest link and its latency, and at what its servers took for each byte. What
+    messages cost is in neither: a run does not say it.
+    """
+    result, compute_s = view.result, _per_step(view, "compute_s")
+    costs = costs_of(result) or NO_COSTS
+    model_bytes = result.model_bytes or 0
+    step = even_step(compute_s, model_bytes)
+    if isinstance(exchange, AllReducePattern):  # each worker applies what a server did
+        step = replace(step, update_s=model_bytes * costs.apply_s_per_byte)
+    slowest = LinkRate(bits_per_s=min(link.bits_per_s for link in view.links))
+    made = forecast(
+        exchange,
+        Situation(
+            step=step,
+            network=Network(link=slowest, latency_s=latency_of(result)),
+            num_workers=result.num_workers,
+            num_nodes=result.num_workers,
+            costs=costs,
+        ),
+        simulate=simulate,
+    )
+    now_s = _per_step(view, "transfer_s") + _per_step(view, "apply_s")
+    return _gain(view, now_s - (made.step_s - compute_s))
 
 
 def _ring(view: Measured, _: Verdict) -> Iterator[Suggestion]:
@@ -149,10 +171,7 @@ def _ring(view: Measured, _: Verdict) -> Iterator[Suggestion]:
         return
     if result.touched_rows is not None and not _moves_whole_table(view):
         return
-    slowest = LinkRate(bits_per_s=min(link.bits_per_s for link in view.links))
-    step = even_step(_per_step(view, "compute_s"), result.model_bytes)
-    exposed_s = ring_step_s(step, slowest, layout.num_workers) - step.compute_s
-    gain = _gain(view, _per_step(view, "transfer_s") - exposed_s)
+    gain = _gain_with(AllReducePattern(), view)
     if gain < _REALLY_BETTER * (_spread_gain(view, layout) or 0.0):
         return
     yield Suggestion(

@@ -112,6 +112,10 @@ class Emulated(Cluster):
     def holds_messages_s(self) -> float:
         return self.latency_s if self.latency_s and _refusal(self.latency_s) else 0.0
 
+    @property
+    def delays_s(self) -> float:
+        return self.latency_s
+
     def cannot_strike(self, kind: str) -> str | None:
         del kind
         return None
