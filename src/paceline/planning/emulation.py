@@ -82,7 +82,8 @@ class Verified:
         measured, predicted = per_s_text(self.measured_per_s), per_s_text(self.predicted_per_s)
         return (
             f"{self.label} on {self.machines} emulated nodes: {measured} rows/s measured, "
-            f"{predicted} predicted ({100 * self.error:+.1f} %; dilated {self.dilation:g}x{limited})"
+            f"{predicted} predicted "
+            f"({100 * self.error:+.1f} %; dilated {self.dilation:g}x{limited})"
         )
 
 
