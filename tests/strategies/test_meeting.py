@@ -13,7 +13,8 @@ from paceline.comm.words import Abort
 from paceline.engine.progress import RunView
 from paceline.errors import Aborted, WireError
 from paceline.strategies.all_reduce.describe import Ddp
-from paceline.strategies.all_reduce.meeting import ChannelStore, descriptors, hanging_up
+from paceline.strategies.all_reduce.meeting import ChannelStore, hanging_up
+from paceline.system.descriptors import descriptors
 from paceline.testing import Moons
 from tests.comm.lines import line_of_a_seat
 

@@ -8,13 +8,14 @@ Beyond a number of them the oldest are closed.
 
 from __future__ import annotations
 
-import os
 import socket
 import struct
 import threading
 from typing import Final, final
 
 import zmq
+
+from paceline.system.descriptors import held_socket
 
 _EVENT: Final = struct.Struct("=Hi")
 # ZeroMQ has events for handshakes that fail, but not for all that do.
@@ -112,7 +113,7 @@ class Doorstep:
         What is looked at is held first: meanwhile the number may come to mean something else.
         """
         try:
-            with socket.socket(fileno=os.dup(descriptor)) as held:
+            with held_socket(descriptor) as held:
                 if self._is_stranger(held):
                     held.shutdown(socket.SHUT_RDWR)
         except OSError:

@@ -12,9 +12,10 @@ import torch.distributed as dist
 
 from paceline.comm.vigil import Vigil
 from paceline.errors import PeerLost
-from paceline.strategies.all_reduce.meeting import descriptors, hanging_up
+from paceline.strategies.all_reduce.meeting import hanging_up
 from paceline.strategies.base import Member, Place
 from paceline.strategies.torch_store import torch_store
+from paceline.system.descriptors import descriptors
 from paceline.system.tcp_counts import TcpCounts
 from paceline.training.state import State, StateReader, attributes
 

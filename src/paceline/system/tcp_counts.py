@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 import socket
 import struct
 from collections import Counter
-from pathlib import Path
 from typing import Final, final
+
+from paceline.system.descriptors import descriptors, held_socket
 
 # Where Linux keeps `tcpi_bytes_acked` in `struct tcp_info`: what the other end has received.
 _BYTES_ACKED: Final = struct.Struct("=120xQ")
@@ -46,9 +46,9 @@ class TcpCounts:
 
 def _connections() -> dict[Ends, int]:
     found = {}
-    for each in Path("/proc/self/fd").iterdir():
+    for descriptor in descriptors():
         try:
-            with socket.socket(fileno=os.dup(int(each.name))) as held:
+            with held_socket(descriptor) as held:
                 if held.family not in (socket.AF_INET, socket.AF_INET6):
                     continue
                 own, other = held.getsockname(), held.getpeername()

@@ -8,12 +8,10 @@ a worker that takes long from one that is gone, so the channel stays, and its pu
 from __future__ import annotations
 
 import contextlib
-import os
 import socket
 import struct
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import Final, final
 
 import torch
@@ -24,6 +22,7 @@ from paceline.comm.base import Channel
 from paceline.comm.vigil import Vigil
 from paceline.errors import WireError
 from paceline.strategies.base import Place
+from paceline.system.descriptors import descriptors, held_socket
 
 # From the moment that all are there, to connect takes milliseconds, or fails.
 _CONNECT: Final = timedelta(seconds=60)
@@ -98,21 +97,14 @@ def hanging_up(before: set[int], spared: Collection[int] = ()) -> Callable[[], N
 
     def hang_up() -> None:
         for descriptor in set(descriptors()) - before:
-            with contextlib.suppress(OSError), _held(descriptor) as held:  # no socket, or gone
+            with (
+                contextlib.suppress(OSError),
+                held_socket(descriptor) as held,
+            ):  # no socket, or gone
                 if _is_connection(held) and not _has_port(held, spared):
                     held.shutdown(socket.SHUT_RDWR)
 
     return hang_up
-
-
-def _held(descriptor: int) -> socket.socket:
-    """Give another descriptor of a socket; leaves none behind where it is something else."""
-    copy = os.dup(descriptor)
-    try:
-        return socket.socket(fileno=copy)
-    except OSError:
-        os.close(copy)
-        raise
 
 
 def _is_connection(held: socket.socket) -> bool:
@@ -122,8 +114,3 @@ def _is_connection(held: socket.socket) -> bool:
 
 def _has_port(held: socket.socket, ports: Collection[int]) -> bool:
     return held.getsockname()[1] in ports or held.getpeername()[1] in ports
-
-
-def descriptors() -> Iterator[int]:
-    """Give the numbers of all files and sockets that this process has open."""
-    return (int(each.name) for each in Path("/proc/self/fd").iterdir())
