@@ -12,11 +12,10 @@ from statistics import median
 from typing import TYPE_CHECKING, Final, final
 
 from paceline.arithmetic.all_reduce import ring_step_s
-from paceline.arithmetic.closed_form import servers_step_s
-from paceline.arithmetic.exchange import CHUNK_BYTES, Servers, chunk_bytes_of
-from paceline.arithmetic.forecast import Situation, forecast
-from paceline.arithmetic.network import LinkRate, Network
-from paceline.arithmetic.step import ComputeStep, even_step
+from paceline.arithmetic.closed_form import ps_sync_step_s
+from paceline.arithmetic.exchange import CHUNK_BYTES, chunk_bytes_of
+from paceline.arithmetic.network import LinkRate
+from paceline.arithmetic.step import even_step
 from paceline.verdict.traffic import Layout, ps_load, ring_load
 
 if TYPE_CHECKING:
@@ -105,41 +104,28 @@ def _more_servers(view: Measured, verdict: Verdict) -> Iterator[Suggestion]:
 def _spread_gain(view: Measured, layout: Layout) -> float | None:
     """What a server beside every worker brings; None where that is not known, or not possible.
 
-    Only of updates that average all gradients or are one push each, and of a model of several
-    chunks: it is then exchanged as arithmetic says, behind back-propagation if that of this run
-    was. A push of its own is taken to count as a whole.
+    Only of updates that average, of a model of several chunks: it is then exchanged as the closed
+    form says, behind back-propagation if that of this run was.
     """
     result = view.result
     is_fewer = layout.beside and 0 < layout.num_servers < layout.num_workers == layout.num_nodes
-    is_known = _in_step(result) or _is_free(result)
-    if not is_fewer or not is_known or not view.links or result.touched_rows is not None:
+    if not is_fewer or not _in_step(result) or not view.links or result.touched_rows is not None:
         return None
     chunk_bytes, model_bytes = result.chunk_bytes or CHUNK_BYTES, result.model_bytes or 0
     if model_bytes <= chunk_bytes_of(model_bytes, layout.num_workers, chunk_bytes):
         return None
     slowest = LinkRate(bits_per_s=min(link.bits_per_s for link in view.links))
     step = even_step(_per_step(view, "compute_s"), model_bytes)
-    exchange = Servers(
-        num_servers=layout.num_workers,
+    count = layout.num_workers
+    spread_s = ps_sync_step_s(
+        step,
+        slowest,
+        count,
+        num_servers=count,
         chunk_bytes=chunk_bytes,
-        averaged=_in_step(result),
         overlap=view.is_overlapped,
-        whole=True,
     )
-    spread_s = _spread_step_s(step, slowest, exchange)
-    gain = _gain(view, _per_step(view, "transfer_s") - (spread_s - step.compute_s))
-    # Of workers that wait for none some are quicker now; then all are alike.
-    return gain if exchange.averaged else gain * view.slowest_share
-
-
-def _spread_step_s(step: ComputeStep, link: LinkRate, exchange: Servers) -> float:
-    """How long a step takes of workers that have a server each beside them."""
-    count = exchange.num_servers
-    if exchange.averaged:
-        return servers_step_s(step, link, count, exchange)
-    # Whether others push or pull meanwhile no closed form says.
-    situation = Situation(step=step, network=Network(link=link), num_workers=count, num_nodes=count)
-    return forecast(exchange, situation).step_s
+    return _gain(view, _per_step(view, "transfer_s") - (spread_s - step.compute_s))
 
 
 def _ring(view: Measured, _: Verdict) -> Iterator[Suggestion]:
@@ -168,11 +154,6 @@ def _in_step(result: Result) -> bool:
     if result.in_step is not None:
         return result.in_step
     return all(worker.times_last is not None for worker in result.workers)
-
-
-def _is_free(result: Result) -> bool:
-    """Whether each push was an update of its own; with backup workers it is known who was last."""
-    return all(worker.times_last is None for worker in result.workers)
 
 
 def _sparse(view: Measured, _: Verdict) -> Iterator[Suggestion]:
