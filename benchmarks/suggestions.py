@@ -92,7 +92,7 @@ CASES = (
 SPREAD_BYTES = 8_000_000
 
 
-def spread(title: str, device: str, name: str = "ps-sync", **strategy: Any) -> Case:
+def spread(name: str, device: str, **strategy: Any) -> Case:
     """One server's link is full; with a server beside every worker what is left hides, or not.
 
     Replayed, since layers then finish one after the other, as back-propagation has them.
@@ -104,10 +104,10 @@ def spread(title: str, device: str, name: str = "ps-sync", **strategy: Any) -> C
         "num_workers": 4,
         "batch": 8,
         "cluster": {"link": "300mbit"},
-        "strategy": {"name": name, **strategy},
+        "strategy": {"name": "ps-sync", **strategy},
     }
-    after = {"strategy": {"name": name, "servers": "auto", **strategy}}
-    return Case(title, before, after, suggestion="servers", advice="servers=auto")
+    after = {"strategy": {"name": "ps-sync", "servers": "auto", **strategy}}
+    return Case(name, before, after, suggestion="servers", advice="servers=auto")
 
 
 def cases(folder: Path) -> list[Case]:
@@ -117,7 +117,6 @@ def cases(folder: Path) -> list[Case]:
         *CASES,
         spread("spread", device),
         spread("spread, not overlapped", device, overlap=False),
-        spread("spread, ps-async", device, "ps-async"),
     ]
 
 

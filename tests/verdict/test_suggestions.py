@@ -150,21 +150,6 @@ class TestGains:
         assert "ring" in waits  # which overlaps
         assert "ring" not in hides
 
-    def test_servers_are_spread_where_each_push_is_an_update_too(self):
-        made = slowed(network_bound(model_bytes=2_000_000, in_step=False), hidden_s=1.0)
-        free = [replace(each, times_last=None) for each in made.workers]
-        alike = suggestions_for(replace(made, workers=tuple(free)))
-        (found,) = (each for each in alike if each.name == "servers")
-        assert "servers=auto" in found.advice
-        # The one beside the server steps twice as often, and will be as quick as the others.
-        free[0] = replace(free[0], worker_steps=2 * free[0].worker_steps)
-        assert gains(replace(made, workers=tuple(free)))["servers"] == pytest.approx(
-            found.gain * 4 / 5
-        )
-        # With backup workers no closed form is known, though it is known who was last.
-        (doubled,) = (each for each in suggestions_for(made) if each.name == "servers")
-        assert "servers=2" in doubled.advice
-
     def test_servers_are_spread_where_a_model_is_cut(self):
         made = slowed(network_bound(model_bytes=2_000_000), hidden_s=1.0)
         # All of it is one chunk: no closed form is known for what is sent when all is computed.

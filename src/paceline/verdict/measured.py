@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from statistics import mean, median
+from statistics import median
 from typing import TYPE_CHECKING, final
 
 from paceline.verdict.parts import Parts, all_parts
@@ -62,12 +62,6 @@ class Measured:
     @cached_property
     def others(self) -> list[str]:
         return [name for name in self.parts if name != self.slowest]
-
-    @property
-    def slowest_share(self) -> float:
-        """The slowest worker's rate over the mean of all; below 1 where workers wait for none."""
-        rates = {name: self.steps[name] / parts.total_s for name, parts in self.parts.items()}
-        return rates[self.slowest] / mean(rates.values())
 
     @property
     def others_wait(self) -> float:

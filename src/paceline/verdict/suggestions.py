@@ -111,32 +111,23 @@ def _more_servers(view: Measured, verdict: Verdict) -> Iterator[Suggestion]:
 def _spread_gain(view: Measured, layout: Layout) -> float | None:
     """What a server beside every worker brings; None where that is not known, or not possible.
 
-    Only of updates that average all gradients or are one push each, and of a model of several
-    chunks: it is then exchanged as arithmetic says, behind back-propagation if that of this run
-    was. A push of its own is taken to count as a whole.
+    Only of updates that average, of a model of several chunks: it is then exchanged as the closed
+    form says, behind back-propagation if that of this run was.
     """
     result = view.result
     is_fewer = layout.beside and 0 < layout.num_servers < layout.num_workers == layout.num_nodes
-    is_known = _in_step(result) or _is_free(result)
-    if not is_fewer or not is_known or not view.links or result.touched_rows is not None:
+    if not is_fewer or not _in_step(result) or not view.links or result.touched_rows is not None:
         return None
     chunk_bytes, model_bytes = result.chunk_bytes or CHUNK_BYTES, result.model_bytes or 0
     if model_bytes <= chunk_bytes_of(model_bytes, layout.num_workers, chunk_bytes):
         return None
     spread = Servers(
-        num_servers=layout.num_workers,
-        chunk_bytes=chunk_bytes,
-        averaged=_in_step(result),
-        overlap=view.is_overlapped,
-        whole=True,
+        num_servers=layout.num_workers, chunk_bytes=chunk_bytes, overlap=view.is_overlapped
     )
-    # Of workers that wait for none no closed form says whether others push or pull meanwhile.
-    gain = _gain_with(spread, view, simulate=not spread.averaged)
-    # And some of them are quicker now; then all are alike.
-    return gain if spread.averaged else gain * view.slowest_share
+    return _gain_with(spread, view)
 
 
-def _gain_with(exchange: Exchange, view: Measured, *, simulate: bool = False) -> float:
+def _gain_with(exchange: Exchange, view: Measured) -> float:
     """What another exchange between the same workers brings, by the arithmetic of plans.
 
     Over the run's slowest link and its latency, and at what its servers took for each byte. What
@@ -158,7 +149,7 @@ def _gain_with(exchange: Exchange, view: Measured, *, simulate: bool = False) ->
             num_nodes=result.num_workers,
             costs=costs,
         ),
-        simulate=simulate,
+        simulate=False,
     )
     now_s = _per_step(view, "transfer_s") + _per_step(view, "apply_s")
     return _gain(view, now_s - (made.step_s - compute_s))
@@ -187,11 +178,6 @@ def _in_step(result: Result) -> bool:
     if result.in_step is not None:
         return result.in_step
     return all(worker.times_last is not None for worker in result.workers)
-
-
-def _is_free(result: Result) -> bool:
-    """Whether each push was an update of its own; with backup workers it is known who was last."""
-    return all(worker.times_last is None for worker in result.workers)
 
 
 def _sparse(view: Measured, _: Verdict) -> Iterator[Suggestion]:
