@@ -73,19 +73,18 @@ def _join_by_hand(driver: str, name: str | None, wait_s: float) -> NoReturn:
 
 
 def _serve(source: str, wait_s: float | None) -> None:
-    from paceline.system.preloading import Preloading
-
-    torch = Preloading("torch", "lib/libtorch_cpu.so")  # beside all that comes before its import
     from paceline.clusters.agents.agent import serve
     from paceline.clusters.agents.manual.joining import tell
+    from paceline.clusters.agents.nursery import Nursery
 
-    serve(_line(source, wait_s), torch)
+    nursery = Nursery()  # before there is an invitation, which nothing that it forks is to find
+    serve(_line(source, wait_s), nursery)
     if wait_s is not None:
         tell("the run is over")
 
 
 def _line(source: str, wait_s: float | None) -> TcpLine:
-    """Call as the invitation says, which nothing that is forked later finds in this frame."""
+    """Call as the invitation says."""
     from paceline.clusters.agents.agent import called
     from paceline.clusters.agents.manual.joining import called_at_last
     from paceline.comm.invitation import Invitation

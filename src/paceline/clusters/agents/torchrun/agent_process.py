@@ -1,4 +1,4 @@
-"""The agent of a node that torchrun started: it has torch, and waits for its invitation.
+"""The agent of a node that torchrun started: it imports torch, and waits for its invitation.
 
 Run as `python -m paceline.clusters.agents.torchrun.agent_process FD`: where it writes why it never
 reached the driver.
@@ -6,13 +6,12 @@ reached the driver.
 
 from __future__ import annotations
 
-import contextlib
-import importlib
 import os
 import signal
 import sys
 
 from paceline.clusters.agents.agent import called, serve
+from paceline.clusters.agents.nursery import Nursery
 from paceline.comm.invitation import Invitation
 from paceline.comm.line import LineClosed
 from paceline.comm.tcp_line import TcpLine
@@ -24,15 +23,15 @@ def main() -> None:
     # torchrun stops whoever started this one, which ends it then.
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, signal.SIG_DFL)
-    with contextlib.suppress(ImportError):  # a seat will say so
-        importlib.import_module("torch")  # once for all runs, while others are waited for
-    line = _line(int(sys.argv[1]))
+    told = int(sys.argv[1])
+    nursery = Nursery(told)
+    line = _line(told)
     if line is not None:
-        serve(line)
+        serve(line, nursery)
 
 
 def _line(told: int) -> TcpLine | None:
-    """Call as the invitation says; what is forked later finds it in no frame."""
+    """Call as the invitation says; None: none came."""
     text = sys.stdin.readline()
     if not text:
         return None  # no run needs this node any more
