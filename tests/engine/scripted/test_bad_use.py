@@ -165,6 +165,13 @@ def test_bad_use_is_answered_where_servers_step(tmp_path, case):
     check(tmp_path, BAD_SERVED[case], strategy="ps-async", num_workers=1)
 
 
+def test_what_servers_write_themselves_is_no_change_of_the_scripts(tmp_path):
+    """A worker that is held back has its parameters written while it waits."""
+    script = written(tmp_path, WRAP, 3 * LOOP)
+    result = run_script(tmp_path / "runs", script, strategy="ps-ssp", fields={"staleness": 0})
+    assert [each.worker_steps for each in result.workers] == [24, 24]
+
+
 @pytest.mark.parametrize("case", BAD)
 def test_bad_use_is_answered_with_the_scripts_own_line(tmp_path, case):
     parts, text, reason = BAD[case]
