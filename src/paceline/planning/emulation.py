@@ -77,9 +77,10 @@ class Verified:
         if self.measured_per_s is None or self.error is None:
             return f"{self.label} on {self.machines} emulated nodes: not verified: {self.failed}"
         limited = "; this host could not keep up, so it says little" if self.host_limited else ""
+        measured, predicted = map(per_s_text, (self.measured_per_s, self.predicted_per_s))
         return (
-            f"{self.label} on {self.machines} emulated nodes: {per_s_text(self.measured_per_s)} rows/s "
-            f"measured, {per_s_text(self.predicted_per_s)} predicted ({100 * self.error:+.1f} %; dilated "
+            f"{self.label} on {self.machines} emulated nodes: {measured} rows/s measured, "
+            f"{predicted} predicted ({100 * self.error:+.1f} %; dilated "
             f"{self.dilation:g}x{limited})"
         )
 
