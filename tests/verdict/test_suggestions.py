@@ -130,6 +130,13 @@ class TestGains:
         # With backup workers an update does without some gradients, though it knows who was last.
         assert "ring" not in gains(replace(made, model_bytes=200_000, in_step=False))
 
+    def test_a_ring_over_far_nodes_brings_less_or_nothing(self):
+        # Of a step of 100 ms, 80 are exchange; six hops of 5 ms are 30 of them, of 50 ms 300.
+        made = network_bound(model_bytes=200_000)
+        near, far = (gains(replace(made, latency_s=each)) for each in (0.0, 0.005))
+        assert near["ring"] > 1.3 * far["ring"] > 1.3
+        assert "ring" not in gains(replace(made, latency_s=0.05))
+
     def test_a_server_beside_every_worker_is_offered_in_the_place_of_a_ring(self):
         # A step of 1 s, 0.2 of it computing; six models of 2 MB crossed the server's link.
         made = network_bound(model_bytes=2_000_000)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _SAMPLED: Final = 4096
 """How many samples are looked at."""
 _LEAST_TIMES: Final = 4
-"""Of fewer than so many batches the rows that come seldom are not known: the number is grown."""
+"""Of more than a quarter of those the rows that come seldom are not known: the number is grown."""
 
 
 def touched_rows(spec: RunSpec) -> int:
