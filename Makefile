@@ -56,10 +56,12 @@ check: .venv/.installed-dev ## style, types, and which module may import which
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-fuzz: .venv/.installed-dev ## millions of damaged frames and files for what reads them
+fuzz: .venv/.installed-dev ## millions of damaged frames, words and files for what reads them
 	$(PIP) --constraint constraints.txt --editable '.[dev,fuzz]'
 	$(BIN)/python -m tests.comm.fuzz --frames 5000000
 	$(BIN)/python -m tests.comm.fuzz --guided --frames 5000000
+	$(BIN)/python -m tests.comm.word_fuzz --words 1000000
+	$(BIN)/python -m tests.comm.word_fuzz --guided --words 1000000
 	$(BIN)/python -m tests.stored_fuzz --inputs 1000000
 	for name in spec result facts rows rates notes study converted; do \
 		$(BIN)/python -m tests.stored_fuzz --guided $$name --inputs 1000000 || exit 1; \
