@@ -12,6 +12,7 @@ from paceline.comm.vocabularies import (
     FROM_MONITORS,
     FROM_SERVERS,
     FROM_WORKERS,
+    NODE_TASKS,
     Vocabulary,
     kind_of,
     said_by,
@@ -105,6 +106,7 @@ def test_every_word_is_said_by_somebody():
                 keeper_words.TO_KEEPERS,
                 keeper_words.FROM_KEEPERS,
                 keeper_words.TO_AGENTS,
+                NODE_TASKS,
             )
             for each in known.values()
         }

@@ -15,7 +15,7 @@ import time
 from pathlib import Path
 from types import FunctionType
 
-from paceline.comm import keeper_words, monitor_words, spelling, words
+from paceline.comm import keeper_words, monitor_words, node_words, spelling, words
 from paceline.comm.roster import Roster, Seat, Sitting
 from paceline.comm.spelling import BadWord, decode, encode
 from paceline.comm.ticket import Orders
@@ -24,10 +24,12 @@ from paceline.comm.vocabularies import (
     FROM_MONITORS,
     FROM_SERVERS,
     FROM_WORKERS,
+    NODE_TASKS,
     Vocabulary,
 )
 from paceline.comm.words import Word
 from paceline.outcome.accounts import RowsHeld, ServerAccount, WorkerAccount
+from paceline.outcome.rows import CommandSample
 from paceline.reading import schema
 from paceline.training.shares import Share
 from tests import guided_fuzz
@@ -68,6 +70,13 @@ JOINED = words.Joined(
     has_buffers=True,
     rows=RowsHeld(where="here", origin="mnist", number=3, checksum=None),
 )
+USED = node_words.CommandUsed(
+    CommandSample(
+        time_s=0.5, cpu_percent=99.0, memory_bytes=9, disk_read_bytes=None, disk_written_bytes=0,
+        machine_sent_bytes=1, machine_received_bytes=2, machine_packets_sent=3,
+        machine_packets_received=4, processes=1,
+    )
+)  # fmt: skip
 SAID: list[tuple[Word, Vocabulary]] = [
     (words.Members(ROSTER), FROM_DRIVER),
     (words.Start(1.5, shares=[Share(rank=1, start=2)]), FROM_DRIVER),
@@ -81,6 +90,11 @@ SAID: list[tuple[Word, Vocabulary]] = [
     (TRAINED, FROM_WORKERS),
     (words.Served(ServerAccount(updates=3, late_by_worker_s={"worker0": 0.5})), FROM_SERVERS),
     (monitor_words.Sampled(SAMPLE), FROM_MONITORS),
+    (USED, FROM_WORKERS),
+    (
+        node_words.MeasureRates(spec="x = 1", num_steps=3, device="d", source="here"),
+        NODE_TASKS,
+    ),
     (words.Piece(what="model", start=3, data="AAAA", digest="00"), FROM_WORKERS),
     (KEPT_SEATS, keeper_words.TO_KEEPERS),
     (BUILT, keeper_words.FROM_KEEPERS),

@@ -375,6 +375,6 @@ class Lost(Word):
 @final
 @dataclass(frozen=True)
 class Answered(Word):
-    """What a seat that does not train was started for."""
+    """What a seat of a conformance suite was started for."""
 
     value: Any
