@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from paceline.arithmetic.exchange import WINDOW, AllReducePattern, Exchange, NoExchange
+from paceline.arithmetic.exchange import WINDOW, AllReducePattern, ExchangePattern, NoExchange
 
 
 def node_bytes(
-    exchange: Exchange, model_bytes: int, *, num_states: int, workers: int, num_workers: int
+    exchange: ExchangePattern, model_bytes: int, *, num_states: int, workers: int, num_workers: int
 ) -> float:
     """Give the bytes of the fullest node: parameters, gradients, states, what waits.
 

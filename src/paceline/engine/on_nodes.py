@@ -32,7 +32,7 @@ _LOOK_S: Final = 0.02
 # How long a seat that hung up has to be told of.
 _LEAVING_S: Final = 10.0
 
-Printed = Callable[[str, bytes], None]
+ShowPrinted = Callable[[str, bytes], None]
 
 
 def on_nodes(
@@ -42,7 +42,7 @@ def on_nodes(
     *,
     luggage: Sequence[Packed] = (),
     threads_on: Callable[[float, int], int] | None = None,
-    printed: Printed = lambda _node, _data: None,
+    printed: ShowPrinted = lambda _node, _data: None,
     tell: Callable[[str], None] = lambda _: None,
 ) -> Iterator[tuple[str, NodeAnswer]]:
     """Call an entry function on each node; yields a node and what was answered there, as it comes.
@@ -85,7 +85,7 @@ def _one_each(cluster: Cluster) -> list[Seat]:
 class _Hearing:
     """Hears all seats of a crew to their ends."""
 
-    def __init__(self, crew: Crew, seats: Sequence[Seat], printed: Printed) -> None:
+    def __init__(self, crew: Crew, seats: Sequence[Seat], printed: ShowPrinted) -> None:
         self._crew = crew
         self._nodes = {seat.name: seat.node for seat in seats}
         self._printed = printed
