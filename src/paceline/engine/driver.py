@@ -18,6 +18,7 @@ from paceline.clusters.luggage import Packed
 from paceline.clusters.zygote import Zygote
 from paceline.engine.again import Beginning, NextAttempt
 from paceline.engine.conductor import Conductor
+from paceline.engine.ensemble import RunToLead
 from paceline.engine.known import cores_of, facts_of
 from paceline.engine.latency import check_latency
 from paceline.engine.notes import naming_host, note_host, note_limit, note_stragglers
@@ -272,7 +273,7 @@ def _carry_out(
         outcome.num_cores, outcome.node_threads = dict(crew.cores), dict(crew.threads)
         outcome.pairs = tuple(PairRate(**dataclasses.asdict(each)) for each in crew.pairs)
         outcome.note_listeners("driver", crew.listeners)
-        conductor = Conductor(
+        to_lead = RunToLead(
             spec=spec,
             order=order,
             lines=crew.lines,
@@ -286,6 +287,7 @@ def _carry_out(
             again=begin.after,
             strike=crew.strike,
         )
+        conductor = Conductor(to_lead)
         labels = crew.labels
 
         def show(view: RunView) -> None:
