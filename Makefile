@@ -21,7 +21,7 @@ KEPT ?=
 BEFORE ?= ../before
 BLOCKS ?= 20
 
-.PHONY: demo demo-options test test-thorough test-hostile test-machines check fuzz bench bench-demo bench-before bench-calls bench-checkpoints bench-scripts bit-equal hashes bench-verdicts bench-plan bench-machines bench-overlap bench-peers bench-small bench-study-peers bench-fault-peers bench-fault-times bench-kills bench-on-failure bench-hogs clean bench-all-reduce
+.PHONY: demo demo-options test test-thorough test-hostile test-machines check fuzz bench bench-demo bench-before bench-start bench-calls bench-checkpoints bench-scripts bit-equal hashes bench-verdicts bench-plan bench-machines bench-overlap bench-peers bench-small bench-study-peers bench-fault-peers bench-fault-times bench-kills bench-on-failure bench-hogs clean bench-all-reduce
 
 demo: .venv/.installed ## compare strategies on the embedded data: a table, a conclusion, a report
 	@if $(BIN)/python -c '$(CAN_EMULATE)' 2>/dev/null; then \
@@ -56,10 +56,12 @@ check: .venv/.installed-dev ## style, types, and which module may import which
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-fuzz: .venv/.installed-dev ## millions of damaged frames and files for what reads them
+fuzz: .venv/.installed-dev ## millions of damaged frames, words and files for what reads them
 	$(PIP) --constraint constraints.txt --editable '.[dev,fuzz]'
 	$(BIN)/python -m tests.comm.fuzz --frames 5000000
 	$(BIN)/python -m tests.comm.fuzz --guided --frames 5000000
+	$(BIN)/python -m tests.comm.word_fuzz --words 1000000
+	$(BIN)/python -m tests.comm.word_fuzz --guided --words 1000000
 	$(BIN)/python -m tests.stored_fuzz --inputs 1000000
 	for name in spec result facts rows rates notes study converted; do \
 		$(BIN)/python -m tests.stored_fuzz --guided $$name --inputs 1000000 || exit 1; \
@@ -97,6 +99,9 @@ bench-checkpoints: .venv/.installed-dev ## what checkpoints cost, and drivers ki
 # BEFORE is another checkout, with an environment of its own: git worktree add, then make test there.
 bench-before: .venv/.installed-dev ## steps/s of this checkout over another's; BEFORE=path BLOCKS=n
 	$(BIN)/python benchmarks/before_after.py --before $(BEFORE)/.venv/bin/python --blocks $(BLOCKS)
+
+bench-start: .venv/.installed-dev ## how long a run takes to start, over another checkout's; BEFORE=path
+	$(BIN)/python benchmarks/start_up.py --before $(BEFORE)/.venv/bin/python
 
 bench-calls: .venv/.installed-dev ## calls of functions per step over another checkout's, on a machine however busy; BEFORE=path
 	$(BIN)/python benchmarks/calls.py --before $(BEFORE)/.venv/bin/python

@@ -24,11 +24,10 @@ from contenders import PEERS_ENVIRONMENT
 from trials import Trials, spread, table, take_turns
 
 from paceline.comm.allreduce.base import AllReduce
-from paceline.testing.ranks import Kind as RankKind
-from paceline.testing.ranks import reduce_together
+from paceline.testing.ranks import AllReduceKind, reduce_together
 
-Kind = Literal["shared", "shared-in-place", "zmq"]
-OURS: tuple[Kind, ...] = get_args(Kind)
+Way = Literal["shared", "shared-in-place", "zmq"]
+OURS: tuple[Way, ...] = get_args(Way)
 GLOO, OPENMPI = "gloo", "openmpi"
 NAMES = (*OURS, GLOO, OPENMPI)
 
@@ -41,7 +40,7 @@ DEADLINE_S = 120.0
 class Goal:
     """How many times faster than a peer one of ours is to be."""
 
-    ours: Kind
+    ours: Way
     peer: str
     num_bytes: int
     wanted: float
@@ -77,11 +76,11 @@ class Cell:
         return [*size, "--iterations", iterations]
 
 
-def time_ours(kind: Kind, num_ranks: int, num_bytes: int, iterations: int) -> float:
+def time_ours(kind: Way, num_ranks: int, num_bytes: int, iterations: int) -> float:
     """Seconds a call of our own: the median over `iterations`, as rank 0 sees them."""
     in_place = kind == "shared-in-place"
     body = partial(_time_calls, num_bytes // 4, iterations, in_place)
-    how: RankKind = "ring" if kind == "zmq" else "shared"
+    how: AllReduceKind = "ring" if kind == "zmq" else "shared"
     room_bytes = num_bytes if in_place else 0
     return float(reduce_together(how, num_ranks, body, room_bytes=room_bytes, tcp=True)[0])
 

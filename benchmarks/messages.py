@@ -26,7 +26,7 @@ from peers.common import free_ports
 from trials import spread
 
 from paceline.comm.allreduce.base import AllReduce
-from paceline.testing.ranks import Kind, reduce_together
+from paceline.testing.ranks import AllReduceKind, reduce_together
 
 WANTED = 1.0
 SIZES = (1_000_000, 10_000_000, 100_000_000)
@@ -82,7 +82,7 @@ def _timed(call: Callable[[], Any], num_calls: int, all_reduce: AllReduce) -> tu
 
 
 def blocks_of(
-    kind: Kind, num_ranks: int, num_bytes: int, num_blocks: int, most_s: float
+    kind: AllReduceKind, num_ranks: int, num_bytes: int, num_blocks: int, most_s: float
 ) -> list[Block]:
     (port,) = free_ports(1)
     body = partial(take_turns, num_bytes, num_blocks, most_s, port)

@@ -50,12 +50,9 @@ from paceline.workloads.data.sparse.notes import Conversion, Notes
 from paceline.workloads.data.sparse.rowset import Converted
 from paceline.workloads.data.sparse.writing import Written
 from tests import guided_fuzz
+from tests.damage import damaged
 from tests.made_runs import made
 
-ODD = (
-    *("null", "true", "[]", "{}", '""', "-1", "0", "1e999", "NaN", "1e308", str(2**63), "9" * 400),
-    *('"\\ud800"', '"\\u001b[2J"', '"[/bold]"', '"../../x"', "[" * 60 + "]" * 60, '"x.py:Evil"'),
-)
 _WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_APPEND
 
 
@@ -274,61 +271,13 @@ def warm_up(target: Target) -> None:
     assert judged(target, target.good), f"{target.path} should be taken"
 
 
-def damaged(chance: random.Random, target: Target) -> bytes:
-    content = bytearray(target.good)
-    for _ in range(chance.choice((1, 1, 2, 4))):
-        content = chance.choice(_DAMAGES if not target.is_text else _TEXT_DAMAGES)(chance, content)
-    return bytes(content)
-
-
-def _flip(chance: random.Random, content: bytearray) -> bytearray:
-    if content:
-        content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
-    return content
-
-
-def _overwrite(chance: random.Random, content: bytearray) -> bytearray:
-    place = chance.randrange(len(content) + 1)
-    size = chance.choice((1, 4, 8))
-    value = chance.choice((0, 1, 127, 128, 255, chance.randrange(1 << 8 * size)))
-    content[place : place + size] = (value % (1 << 8 * size)).to_bytes(size, "little")
-    return content
-
-
-def _cut(chance: random.Random, content: bytearray) -> bytearray:
-    first, last = sorted(chance.randrange(len(content) + 1) for _ in range(2))
-    return content[:first] + content[last:] if chance.random() < 0.7 else content[:first]
-
-
-def _repeat(chance: random.Random, content: bytearray) -> bytearray:
-    first = chance.randrange(len(content) + 1)
-    last = min(len(content), first + chance.randrange(200))
-    return content[:last] + content[first:last] * chance.choice((1, 2, 20)) + content[last:]
-
-
-def _value(chance: random.Random, content: bytearray) -> bytearray:
-    """Put an odd value into the place of one that is there."""
-    starts = [at for at, byte in enumerate(content) if byte in b":=,["]
-    if not starts:
-        return content
-    first = chance.choice(starts) + 1
-    ends = [at for at in range(first, min(len(content), first + 80)) if content[at] in b",\n}]"]
-    last = ends[0] if ends else len(content)
-    odd = chance.choice(ODD) if chance.random() < 0.8 else str(chance.uniform(-1, 1))
-    return content[:first] + odd.encode() + content[last:]
-
-
-_DAMAGES = (_flip, _flip, _overwrite, _overwrite, _cut, _repeat)
-_TEXT_DAMAGES = (_flip, _cut, _repeat, _value, _value, _value, _value)
-
-
 def fuzz(target: Target, num_inputs: int, seed: int) -> int:
     """Damage the file so often; returns how many were still taken."""
     chance = random.Random(seed)
     warm_up(target)
     taken = 0
     for _ in range(num_inputs):
-        content = damaged(chance, target)
+        content = damaged(chance, target.good, is_text=target.is_text)
         try:
             taken += judged(target, content)
         except BaseException:

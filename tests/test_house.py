@@ -4,7 +4,9 @@ import ast
 import re
 import statistics
 from collections import defaultdict
+from collections.abc import Iterator
 from functools import cache
+from itertools import chain
 from pathlib import Path
 
 import pytest
@@ -91,13 +93,47 @@ def test_what_each_step_looks_up_is_found_fast(name: str):
     assert len(found) <= MOST_ATTRIBUTES, sorted(found)
 
 
-def test_two_public_classes_never_share_a_name():
-    places = defaultdict(list)
-    for name, tree in trees().items():
-        for node in tree.body:
-            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
-                places[node.name].append(name)
+def named_types(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """Public classes and names of types at a module's level, each with how it is defined."""
+    blocks = [each.body for each in tree.body if isinstance(each, ast.If)]
+    for node in [*tree.body, *chain.from_iterable(blocks)]:
+        match node:
+            case ast.ClassDef(name=name) if not name.startswith("_"):
+                yield name, f"class of line {node.lineno}"
+            case ast.Assign(targets=[ast.Name(id=name)], value=value) if is_alias(name, value):
+                yield name, ast.unparse(value)
+            case ast.AnnAssign(
+                target=ast.Name(id=name), annotation=kind, value=ast.expr() as value
+            ):
+                if ast.unparse(kind) == "TypeAlias":
+                    yield name, ast.unparse(value)
+
+
+def is_alias(name: str, value: ast.expr) -> bool:
+    """Whether it is the name of a type, as far as one can see: `Row = dict[str, Any]`."""
+    is_type = isinstance(value, ast.Subscript | ast.BinOp | ast.Name | ast.Attribute)
+    return is_type and name[0].isupper() and not name.isupper()
+
+
+def test_two_public_types_never_share_a_name():
+    """The same alias in two files is one thing; a class is one only with itself."""
+    places = defaultdict(dict)
+    for file, tree in trees().items():
+        for name, text in named_types(tree):
+            where = f"{file}, {text}" if text.startswith("class ") else text
+            places[name].setdefault(where, file)
     assert {each: found for each, found in places.items() if len(found) > 1} == {}
+
+
+def test_aliases_are_found():
+    text = (
+        "Row = dict[str, Any]\nMOST = a | b\nAnswer = A | B\nf = g\nState: TypeAlias = X\n_P = Q[0]"
+    )
+    assert dict(named_types(ast.parse(text))) == {
+        "Row": "dict[str, Any]",
+        "Answer": "A | B",
+        "State": "X",
+    }
 
 
 def test_seats_are_named_in_one_file():

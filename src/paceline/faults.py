@@ -20,13 +20,13 @@ from typing import Any, Final, Literal, final
 from paceline.errors import Problem
 from paceline.seats import parsed
 
-Kind = Literal["kill", "restart", "stop", "slow", "cut", "late", "random"]
+FaultKind = Literal["kill", "restart", "stop", "slow", "cut", "late", "random"]
 Victims = Literal["workers", "servers", "all"]
 OnFailure = Literal["abort", "go-on", "replace", "restart"]
 """What the loss of a seat means: the run ends, goes on without it, starts it again, or starts all
 seats again from the newest checkpoint."""
 
-KINDS: Final[tuple[Kind, ...]] = ("kill", "restart", "stop", "slow", "cut", "late", "random")
+KINDS: Final[tuple[FaultKind, ...]] = ("kill", "restart", "stop", "slow", "cut", "late", "random")
 EXAMPLES: Final = (
     "kill:worker1@step=200",
     "restart:worker1@step=200+3s",
@@ -49,7 +49,7 @@ _SECONDS: Final = re.compile(r"(\d+(?:\.\d+)?)s")
 class Fault:
     """One fault that strikes at a known moment, or random kills."""
 
-    kind: Kind
+    kind: FaultKind
     who: str = ""
     """A seat, or a node whose link is cut; empty for random kills."""
     step: int | None = None
@@ -133,7 +133,7 @@ class Fault:
         return f"{self.kind}:{self.who}{factor}@{when}{lasts}"
 
 
-def _struck(kind: Kind, rest: str) -> Fault:
+def _struck(kind: FaultKind, rest: str) -> Fault:
     match = _STRUCK.fullmatch(rest)
     if match is None:
         raise ValueError(f"not of the form {kind}:WHO@step=N or {kind}:WHO@SECONDSs")

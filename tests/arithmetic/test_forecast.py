@@ -8,7 +8,7 @@ from paceline.arithmetic.costs import Costs
 from paceline.arithmetic.events import Simulation
 from paceline.arithmetic.exchange import (
     AllReducePattern,
-    Exchange,
+    ExchangePattern,
     NoExchange,
     Servers,
     as_in_script,
@@ -184,7 +184,7 @@ def test_stragglers_cost_more_the_more_workers_there_are():
 HUNDRED = even_step(1.0, 100 * MB)
 
 
-def keeps(exchange: Exchange, step: ComputeStep = HUNDRED, **more: int) -> float:
+def keeps(exchange: ExchangePattern, step: ComputeStep = HUNDRED, **more: int) -> float:
     return node_bytes(exchange, step, **{"num_states": 1, "workers": 1, "num_workers": 4, **more})
 
 

@@ -1,77 +1,27 @@
 """Words arrive as they were said, and nothing else does."""
 
+import secrets
 from typing import get_args
 
 import pytest
 
 from paceline.comm import keeper_words, monitor_words, words
-from paceline.comm.roster import Roster, Seat, Sitting
 from paceline.comm.spelling import BadWord, decode, encode
-from paceline.comm.ticket import Orders
 from paceline.comm.vocabularies import (
     FROM_DRIVER,
     FROM_MONITORS,
     FROM_SERVERS,
     FROM_WORKERS,
+    NODE_TASKS,
     Vocabulary,
     kind_of,
     said_by,
 )
 from paceline.seats import Role
-from tests.comm.rows import ROW, SAMPLE
-
-ROSTER = Roster(
-    (
-        Sitting(seat=Seat("worker", 0, "node0"), address="tcp://127.0.0.1:5", key="k"),
-        Sitting(seat=Seat("worker", 1, "node1"), incarnation=2),
-    ),
-    epoch=3,
-)
-ORDERS = Orders(
-    entry="a.b:c",
-    run_key="00",
-    password="p",
-    encrypts=False,
-    medium="unix",
-    threads=1,
-    folder=None,
-    spec="x = 1",
-)
+from tests.comm.word_fuzz import ORDERS, SAID, fuzz
 
 
-@pytest.mark.parametrize(
-    ("word", "known"),
-    [
-        (words.Members(ROSTER), FROM_DRIVER),
-        (words.Start(1.5), FROM_DRIVER),
-        (words.Resume(paused_s=0.25, stop=True), FROM_DRIVER),
-        (monitor_words.Observe({"worker0": 12}), FROM_DRIVER),
-        (words.Here(pid=3, address="ipc://@1", key=None), FROM_WORKERS),
-        (words.Joined(state={"a": 1}, data="mnist", has_buffers=True), FROM_WORKERS),
-        (words.Failed("ValueError: é"), FROM_WORKERS),
-        (words.Stepped(ROW), FROM_WORKERS),
-        (monitor_words.Sampled(SAMPLE), FROM_MONITORS),
-        (words.Piece(what="model", start=3, data="AAAA", digest="00"), FROM_WORKERS),
-        (
-            keeper_words.KeepSeats(
-                orders=ORDERS, seats=[Seat("server", 0, "node0")], shares_memory=True
-            ),
-            keeper_words.TO_KEEPERS,
-        ),
-        (
-            keeper_words.Built(
-                links=[keeper_words.LinkReport(node="node0", asked=1.0, sent=2.0, received=3.0)],
-                warnings=["slow"],
-                is_capped=False,
-            ),
-            keeper_words.FROM_KEEPERS,
-        ),
-        (
-            keeper_words.Fork(imports=["a"], path=[], environment={"A": None}, folder=None),
-            keeper_words.TO_ZYGOTES,
-        ),
-    ],
-)
+@pytest.mark.parametrize(("word", "known"), SAID)
 def test_a_word_arrives_as_it_was_said(word: words.Word, known: Vocabulary):
     assert decode(encode(word), known) == word
 
@@ -81,8 +31,13 @@ def test_a_word_arrives_as_it_was_said(word: words.Word, known: Vocabulary):
     [
         (b"", "no JSON"),
         (b"[1]", "kind = 'none'"),
-        (b'{"start_s":1}', "kind = 'None': not one of"),
+        (b'{"start_s":1}', "kind = 'none': not one of"),
         (b'{"kind":["start"],"start_s":1}', "not one of members, start"),
+        (b'{"kind":"start","start_s":' + b"9" * 400 + b"}", r"start_s = 9+…: not a finite number"),
+        (
+            b'{"kind":"restat","progress":' + b"9" * 400 + b"}",
+            r"= 9+…: not a whole number of 64 bits",
+        ),
         (b'{"kind":"trained","totals":{}}', "kind = 'trained': not one of members, start"),
         (b'{"kind":"start"}', "start.start_s is missing"),
         (b'{"kind":"start","start_s":"soon"}', "start.start_s = 'soon': not a finite number"),
@@ -98,6 +53,20 @@ def test_a_word_arrives_as_it_was_said(word: words.Word, known: Vocabulary):
 def test_anything_else_is_refused_with_what_is_wrong(text: bytes, reason: str):
     with pytest.raises(BadWord, match=reason):
         decode(text, FROM_DRIVER)
+
+
+@pytest.mark.parametrize("place", [b"[1,%b]", b'{"kind":%b}', b'{"kind":"start","start_s":%b}'])
+def test_what_is_nested_however_deeply_is_refused(place: bytes):
+    for depth in range(1, 1100):
+        with pytest.raises(BadWord):
+            decode(place % (b"[" * depth + b"]" * depth), FROM_DRIVER)
+
+
+@pytest.mark.parametrize("seed", [0, None], ids=["the same each time", "another each time"])
+def test_a_damaged_word_is_taken_or_refused_and_nothing_else(seed: int | None):
+    seed = secrets.randbits(32) if seed is None else seed
+    print(f"seed {seed}")  # noqa: T201 - shown if it fails
+    assert 0 < fuzz(10_000, seed) < 5_000
 
 
 def test_a_row_that_lacks_something_is_refused():
@@ -137,6 +106,7 @@ def test_every_word_is_said_by_somebody():
                 keeper_words.TO_KEEPERS,
                 keeper_words.FROM_KEEPERS,
                 keeper_words.TO_AGENTS,
+                NODE_TASKS,
             )
             for each in known.values()
         }

@@ -20,6 +20,7 @@ from paceline.comm.words import Word
 from paceline.engine.again import Beginning, NextAttempt
 from paceline.engine.conductor import Conductor
 from paceline.engine.departures import DeparturePolicy
+from paceline.engine.ensemble import RunToLead
 from paceline.outcome.accounts import ServerAccount, WorkerAccount
 from paceline.outcome.outcome import Outcome
 from paceline.spec import RunSpec
@@ -391,7 +392,7 @@ class Stage:
         self.run_dir = RunDir(folder)
         self.outcome = Outcome(status="failed", reason="it did not finish")
         Beginning(after=again).note(self.outcome)
-        self.conductor = Conductor(
+        run = RunToLead(
             spec=spec,
             order=ORDER,
             lines={name: each.line for name, each in self.seats.items()},
@@ -406,6 +407,7 @@ class Stage:
             again=again,
             now=self.now,
         )
+        self.conductor = Conductor(run)
 
     def restart(self, name: str, incarnation: int) -> Line | None:
         if not self._can_restart:

@@ -5,6 +5,7 @@ nothing more, one worker at a time is asked for something, and only when all res
 twice; no phase follows one that it cannot follow.
 """
 
+import subprocess
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -377,3 +378,8 @@ def test_where_asked_for_a_run_stops_that_waits_for_a_note(folder: Path):
     assert named(stage) == "monitor0"
     assert stage.conductor.failed_seat == "monitor0"
     stage.close()
+
+
+def test_nothing_here_may_start_a_process():
+    with pytest.raises(AssertionError, match="started a process"):
+        subprocess.run(["true"], check=True)

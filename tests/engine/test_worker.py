@@ -6,6 +6,7 @@ import paceline
 from paceline.clusters.base import Job
 from paceline.clusters.inline import Inline
 from paceline.engine.conductor import Conductor
+from paceline.engine.ensemble import RunToLead
 from paceline.outcome.outcome import Outcome
 from paceline.store.runs import create_run
 from paceline.strategies.base import Member, Strategy
@@ -112,10 +113,11 @@ def test_any_worker_can_evaluate_and_save_where_it_is_the_first_that_is_there(st
         seats=seats, threads=1, text=spec.toml(), spec=spec,
     )  # fmt: skip
     outcome, crew = Outcome(), Inline().start(job)
-    conductor = Conductor(
+    run = RunToLead(
         spec=spec, order=spec.check_data(), lines=crew.lines, seats=seats, run_dir=run_dir,
         outcome=outcome, began_s=0.0,
     )  # fmt: skip
+    conductor = Conductor(run)
     while not conductor.is_over:
         conductor.attend(0.1)
         for departure in crew.departures():

@@ -54,6 +54,8 @@ def test_what_is_not_given_has_its_default():
         ({"share": float("nan")}, "share = nan: not a finite number"),
         ({"share": 1e999}, "share = inf: not a finite number"),
         ({"share": True}, "share = True: not a finite number"),
+        ({"share": 10**400}, "share = 1000"),
+        ({"inner": [{"size": 2**64}]}, "inner[0].size = 18446744073709551616: not a whole number"),
         ({"flag": 1}, "flag = 1: not true or false"),
         ({"inner": {}}, "inner = {}: not a list"),
         ({"inner": [{"size": 1}, {"size": "x" * 99}]}, "inner[1].size = 'xxxxxxxxxxxx"),

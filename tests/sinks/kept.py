@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import final
 
-from paceline.comm.keepsakes import KeptFile, Stream
+from paceline.comm.keepsakes import KeptFile, StreamName
 from paceline.sinks.base import Sink
 
 
@@ -15,7 +15,7 @@ class Kept(Sink):
     def __init__(self) -> None:
         self.streams: dict[str, bytes] = {}
 
-    def append(self, what: Stream, data: bytes) -> None:
+    def append(self, what: StreamName, data: bytes) -> None:
         self.streams[what] = self.streams.get(what, b"") + data
 
     def put(self, what: KeptFile, write: Callable[[Path], object]) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 from paceline.clusters.base import LinkReport
 from paceline.engine.conductor import Conductor
+from paceline.engine.ensemble import RunToLead
 from paceline.errors import StoreError
 from paceline.outcome.accounts import WorkerAccount
 from paceline.outcome.facts import Facts
@@ -354,9 +355,10 @@ def test_an_abandoned_run_still_says_what_is_wrong_with_its_links(run: RunDir):
     spec = RunSpec.from_table({"workload": "logistic-mnist", "steps": 5})
     order = Order(num_rows=50, num_workers=1, batch=10, seed=3)
     outcome = Outcome()
-    conductor = Conductor(
+    to_lead = RunToLead(
         spec=spec, order=order, lines={}, seats=(), run_dir=run, outcome=outcome, began_s=0.0
     )
+    conductor = Conductor(to_lead)
     link = LinkReport(node="node0", asked=1e9, sent=8e8, received=1e9)
     for _ in range(2):  # the driver tells what it knows again and again
         conductor.note_nodes([link], ["node0's link sent 800 Mbit/s"])

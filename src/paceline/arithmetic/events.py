@@ -66,9 +66,10 @@ class _Worker:
     """When the parameters that each layer waits for have come."""
 
 
-Path = list[tuple[Pipe, float]]
+Route = list[tuple[Pipe, float]]
 """Pipes, and how much goes through each."""
-Message = tuple[_Worker, _Server, int]
+Trip = tuple[_Worker, _Server, int]
+"""Between whom, and of which chunk."""
 
 
 @final
@@ -165,7 +166,7 @@ class Simulation:
         heappush(self._events, (at_s, self._order, act, about))
 
     def _travel(
-        self, now_s: float, path: Path, ended_s: float, act: Callable[..., None], about: Message
+        self, now_s: float, path: Route, ended_s: float, act: Callable[..., None], about: Trip
     ) -> None:
         """Go through the first pipe; into the next when something comes out of it."""
         while path:
@@ -224,7 +225,7 @@ class Simulation:
 
     def _path(
         self, sender: SeatGroup, receiver: SeatGroup, bytes_out: float, bytes_in: float
-    ) -> Path:
+    ) -> Route:
         path = [(self._out[sender.node], bytes_out), (self._in[receiver.node], bytes_in)]
         here, there = (self._setting.network.rack_of(each.node) for each in (sender, receiver))
         if here != there:

@@ -83,9 +83,9 @@ class Servers:
         return chunk_bytes_of(num_bytes, self.num_servers, self.chunk_bytes)
 
 
-Exchange = NoExchange | AllReducePattern | Servers
+ExchangePattern = NoExchange | AllReducePattern | Servers
 
 
-def as_in_script(exchange: Exchange) -> Exchange:
+def as_in_script(exchange: ExchangePattern) -> ExchangePattern:
     """Give what is exchanged from a script's own loop: only after its backward pass has ended."""
     return exchange if isinstance(exchange, NoExchange) else replace(exchange, overlap=False)

@@ -19,7 +19,7 @@ from paceline.arithmetic.closed_form import (
 )
 from paceline.arithmetic.costs import NO_COSTS, Costs
 from paceline.arithmetic.events import Simulation
-from paceline.arithmetic.exchange import AllReducePattern, Exchange, NoExchange, Servers
+from paceline.arithmetic.exchange import AllReducePattern, ExchangePattern, NoExchange, Servers
 from paceline.arithmetic.network import Network
 from paceline.arithmetic.racks import rack_load
 from paceline.arithmetic.ring_steps import followed_step_s
@@ -87,7 +87,7 @@ class Forecast:
     """The part of a step that each thing is busy: `compute`, links, servers' processors."""
 
 
-def forecast(exchange: Exchange, situation: Situation, *, simulate: bool = True) -> Forecast:
+def forecast(exchange: ExchangePattern, situation: Situation, *, simulate: bool = True) -> Forecast:
     """Predict one strategy; without `simulate` by closed forms alone, which is quicker."""
     if isinstance(exchange, NoExchange):
         return _alone(situation)

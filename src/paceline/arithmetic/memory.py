@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from paceline.arithmetic.exchange import WINDOW, Exchange, Servers
+from paceline.arithmetic.exchange import WINDOW, ExchangePattern, Servers
 from paceline.arithmetic.step import ComputeStep
 
 
 def node_bytes(
-    exchange: Exchange, step: ComputeStep, *, num_states: int, workers: int, num_workers: int
+    exchange: ExchangePattern, step: ComputeStep, *, num_states: int, workers: int, num_workers: int
 ) -> float:
     """Give the bytes of the fullest node, at most: parameters, gradients, states, what waits.
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import signal
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,6 +25,7 @@ def calibrate_nodes(table: dict[str, Any], spec: RunSpec, repeat: int, out: Path
 
 
 def _measure(spec: RunSpec, repeat: int, out: Path | None) -> None:
+    from paceline.comm.node_words import MeasureRates, RatesMeasured, StepsMeasured
     from paceline.display.consoles import wide_console
     from paceline.engine.on_nodes import on_nodes, workers_on
     from paceline.engine.packing import luggage_of
@@ -34,34 +35,29 @@ def _measure(spec: RunSpec, repeat: int, out: Path | None) -> None:
     whole = out or Path(f"{spec.workload.name.rpartition(':')[2]}.rates.toml")
     nodes = list(dict.fromkeys(seat.node for seat in spec.seats()))
     paths = {node: checked(_own(whole, node)) for node in nodes}
-    asked = {
-        "spec": spec.toml(),
-        "repeat": repeat,
-        "device": whole.name.removesuffix(".toml").removesuffix(".rates"),
-        "source": f"paceline calibrate: the median of {repeat} steps",
-    }
+    task = MeasureRates(
+        spec=spec.toml(),
+        num_steps=repeat,
+        device=whole.name.removesuffix(".toml").removesuffix(".rates"),
+        source=f"paceline calibrate: the median of {repeat} steps",
+    )
     console = wide_console(stderr=True)
     with console.status("") as status:
-        for node, said in on_nodes(
+        for node, answer in on_nodes(
             spec.cluster,
             _ENTRY,
-            json.dumps(asked),
+            task,
             luggage=luggage_of(spec),
             threads_on=spec.threads_on,
             tell=status.update,
         ):
-            if "total" in said:
-                status.update(f"{node}: step {said['done'] + 1} of {said['total']}")
-            else:
-                _write(paths[node], _named(spec, node, json.loads(said["table"])))
-                if said["note"]:
-                    console.print(f"[yellow]warning:[/] {node}: {said['note']}")
-
-
-def _named(spec: RunSpec, node: str, table: dict[str, Any]) -> dict[str, Any]:
-    """Say on which machine it was measured."""
-    host = spec.cluster.host_of(node)
-    return {**table, "source": f"{table['source']}, on {node}" + (f" ({host})" if host else "")}
+            match answer:
+                case StepsMeasured(num_done=done, num_steps=steps):
+                    status.update(f"{node}: step {done + 1} of {steps}")
+                case RatesMeasured(rates=text, note=note):
+                    _write(paths[node], spec, node, text)
+                    if note:
+                        console.print(f"[yellow]warning:[/] {node}: {note}")
 
 
 def _own(path: Path, node: str) -> Path:
@@ -70,13 +66,18 @@ def _own(path: Path, node: str) -> Path:
     return path.with_name(f"{stem}-{node}{dot}{rest}")
 
 
-def _write(path: Path, table: dict[str, Any]) -> None:
+def _write(path: Path, spec: RunSpec, node: str, text: str) -> None:
+    """Write what a node has measured, and say of which machine it is."""
     import tomli_w
 
+    from paceline.compute.rates import rates_in
     from paceline.store.whole_files import write_atomically
 
-    write_atomically(path, tomli_w.dumps(table))
-    (rates,) = table["workloads"].values()
-    step_s = sum(each["forward_s"] + each["backward_s"] for each in rates["layers"])
-    step_s += rates["update_s"]
-    typer.echo(f"{path}: a step of {rates['batch']} rows takes {1e3 * step_s:.3f} ms")
+    where = f"what {node} measured"
+    measured = rates_in(text, where)
+    rates = measured.of(next(iter(measured.workloads), spec.workload.name), where)
+    host = spec.cluster.host_of(node)
+    source = f"{measured.source}, on {node}" + (f" ({host})" if host else "")
+    write_atomically(path, tomli_w.dumps(replace(measured, source=source).values()))
+    step_s = sum(each.forward_s + each.backward_s for each in rates.layers) + rates.update_s
+    typer.echo(f"{path}: a step of {rates.batch} rows takes {1e3 * step_s:.3f} ms")

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import typer
 
-from paceline.cli.report import Out, Runs, tell_left_out
+from paceline.cli.report import Out, RunsArgument, tell_left_out
 from paceline.errors import StoreError
 
 if TYPE_CHECKING:
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
 
     from paceline.store.stored import StoredRun
 
-Format = Literal["csv", "parquet", "tensorboard", "chrome-trace"]
+ExportFormat = Literal["csv", "parquet", "tensorboard", "chrome-trace"]
 
 
 def export(
-    runs: Runs,
+    runs: RunsArgument,
     format_: Annotated[
-        Format,
+        ExportFormat,
         typer.Option(
             "--format",
             help="csv, parquet: one table for all runs of results, steps, nodes, evaluations and "

@@ -6,15 +6,17 @@ import csv
 import resource
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import asdict, fields
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from paceline.cli.elsewhere import ClusterOption, HostsOption, SetOption, cluster_table
 from paceline.errors import Problem, SpecError
 
-Row = dict[str, Any]
+if TYPE_CHECKING:
+    from paceline.outcome.rows import CommandSample
 
 HELP = """Run a COMMAND and log what it and all its descendants use.
 
@@ -52,9 +54,9 @@ def monitor(  # noqa: PLR0917 - each is an option on the command line
     summary = _Summary()
     with sink(out) as show:
 
-        def note(row: Row) -> None:
-            summary.add(row)
-            show(row)
+        def note(sample: CommandSample) -> None:
+            summary.add(sample)
+            show(sample, "")
 
         try:
             code = watch_job(command, interval, note)
@@ -66,17 +68,20 @@ def monitor(  # noqa: PLR0917 - each is an option on the command line
 
 
 @contextmanager
-def sink(out: Path | None, *, first: str = "") -> Iterator[Callable[[Row], None]]:
-    """Give a function that shows a row, or keeps it; `first` names a column before all others."""
+def sink(
+    out: Path | None, *, by_node: bool = False
+) -> Iterator[Callable[[CommandSample, str], None]]:
+    """Give a function that shows a row, or keeps it; `by_node`: with the node that it is of."""
     if out is None:
-        typer.echo(f"{first:8}{_HEADER}" if first else _HEADER, err=True)
-        yield lambda row: typer.echo(_shown(row, first), err=True)
+        typer.echo(f"{'node':8}{_HEADER}" if by_node else _HEADER, err=True)
+        yield lambda sample, node: typer.echo(_shown(sample, node), err=True)
         return
-    from paceline.measure.job import COLUMNS
+    from paceline.outcome.rows import CommandSample
 
+    columns = [*(["node"] if by_node else []), *(each.name for each in fields(CommandSample))]
     try:
         file = out.open("w", newline="", buffering=1)
-        writer = csv.DictWriter(file, [*([first] if first else []), *COLUMNS])
+        writer = csv.DictWriter(file, columns, extrasaction="ignore")
         writer.writeheader()
     except OSError as error:
         reason = f"cannot be written: {error.strerror}"
@@ -96,9 +101,10 @@ class _Rows:
         self._out = out
         self._is_full = False
 
-    def write(self, row: Row) -> None:
+    def write(self, sample: CommandSample, node: str) -> None:
         if self._is_full:
             return
+        row: dict[str, Any] = {"node": node, **asdict(sample)}
         try:
             self._writer.writerow(row)
         except OSError as error:
@@ -106,13 +112,13 @@ class _Rows:
             typer.echo(f"{self._out} takes no more rows: {error.strerror}", err=True)
 
 
-def _shown(row: Row, first: str = "") -> str:
-    sizes = ("memory", "disk_read", "disk_written", "machine_sent", "machine_received")
-    amounts = [row[f"{name}_bytes"] for name in sizes]
+def _shown(sample: CommandSample, node: str) -> str:
+    held, told = sample.memory_bytes, (sample.disk_read_bytes, sample.disk_written_bytes)
+    amounts = [held, *told, sample.machine_sent_bytes, sample.machine_received_bytes]
     texts = ["-" if each is None else f"{each / 1e6:,.1f} MB" for each in amounts]
     columns = " ".join(f"{text:>10}" for text in texts)
-    text = f"{row['time_s']:6.1f}s {row['cpu_percent']:5.0f}% {columns} {row['processes']:10d}"
-    return f"{row[first]:8}{text}" if first else text
+    text = f"{sample.time_s:6.1f}s {sample.cpu_percent:5.0f}% {columns} {sample.processes:10d}"
+    return f"{node:8}{text}" if node else text
 
 
 class _Summary:
@@ -122,9 +128,9 @@ class _Summary:
         self._last_s = 0.0
         self._peak_bytes = 0
 
-    def add(self, row: Row) -> None:
-        self._last_s = row["time_s"]
-        self._peak_bytes = max(self._peak_bytes, row["memory_bytes"])
+    def add(self, sample: CommandSample) -> None:
+        self._last_s = sample.time_s
+        self._peak_bytes = max(self._peak_bytes, sample.memory_bytes)
 
     def line(self, out: Path | None) -> str:
         used = resource.getrusage(resource.RUSAGE_CHILDREN)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import json
 import signal
 import sys
 from pathlib import Path
@@ -29,21 +28,23 @@ def monitor_nodes(
 
 
 def _watch(table: dict[str, Any], command: list[str], interval_s: float, out: Path | None) -> int:
+    from paceline.comm.node_words import CommandEnded, CommandMissing, CommandUsed, WatchCommand
     from paceline.engine.on_nodes import on_nodes
 
-    asked = json.dumps({"command": command, "interval_s": interval_s})
+    task = WatchCommand(command=command, interval_s=interval_s)
     cluster = cluster_elsewhere(table)
     codes: dict[str, int] = {}
     printed = _Prefixed()
-    with sink(out, first="node") as show, contextlib.closing(printed):
-        for node, said in on_nodes(cluster, _ENTRY, asked, printed=printed.show):
-            if "problem" in said:
-                reason = f"cannot be started on {node}: {said['problem']}"
-                raise SpecError([Problem("COMMAND", command[0], reason)])
-            if "row" in said:
-                show({"node": node, **said["row"]})
-            else:
-                codes[node] = int(said["code"])
+    with sink(out, by_node=True) as show, contextlib.closing(printed):
+        for node, answer in on_nodes(cluster, _ENTRY, task, printed=printed.show):
+            match answer:
+                case CommandMissing(reason):
+                    told = f"cannot be started on {node}: {reason}"
+                    raise SpecError([Problem("COMMAND", command[0], told)])
+                case CommandUsed(sample):
+                    show(sample, node)
+                case CommandEnded(code):
+                    codes[node] = code
     ended = ", ".join(f"{node} {code}" for node, code in sorted(codes.items()))
     typer.echo(f"exit codes: {ended}" + (f"; rows in {out}" if out else ""), err=True)
     return max(codes.values(), default=1)

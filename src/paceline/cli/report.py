@@ -10,7 +10,7 @@ import typer
 
 from paceline.reading.untrusted import visible
 
-Runs = Annotated[
+RunsArgument = Annotated[
     list[str],
     typer.Argument(
         metavar="RUN|DIR|STUDY...",
@@ -23,7 +23,7 @@ Out = Annotated[Path, typer.Option("--out", help="The folder of all runs.")]
 
 
 def report(
-    runs: Runs,
+    runs: RunsArgument,
     to: Annotated[
         Path | None,
         typer.Option(

@@ -46,7 +46,7 @@ class Job:
     threads: int
     """How many threads each seat's arithmetic may use."""
     text: str | None = None
-    """What is to be done, as the entry function reads it: a spec in TOML."""
+    """What is to be done, as the entry function reads it: a spec in TOML, or a word."""
     detect_s: float = 5.0
     """After how many seconds of silence a seat is given up."""
     late: Collection[str] = ()

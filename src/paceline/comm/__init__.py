@@ -12,8 +12,8 @@ Words:
 
 - `line` is the seam; `pair_line` is one on one host, `tcp_line` one between hosts; a seat's end of
   either is a `seat_line`
-- what may be said: `words`, `monitor_words`, `keeper_words`, of what (`keepsakes`), by whom
-  (`vocabularies`); how it travels: `spelling`
+- what may be said: `words`, `monitor_words`, `node_words`, `keeper_words`, of what (`keepsakes`),
+  by whom (`vocabularies`); how it travels: `spelling`
 - what a seat knows when it begins: `ticket`; who sits where: `roster`
 - below `tcp_line`: `secure_socket`, `certificates`, `cut_off`; the driver is called at its
   `switchboard`, by `dialing` with an `invitation`

@@ -42,7 +42,7 @@ class KeepSeats(Word):
 @final
 @dataclass(frozen=True, kw_only=True)
 class Carry(Word):
-    """Part of a user's file that travels with the run; all of them come before `Keep`."""
+    """Part of a user's file that travels with the run; all of them come before `KeepSeats`."""
 
     path: str
     """Where to put it, below a folder of the run."""

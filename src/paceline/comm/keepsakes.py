@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-Stream = Literal["rows", "losses", "log"]
+StreamName = Literal["rows", "losses", "log"]
 """What a seat adds to while it goes on."""
 Copy = Literal["state", "snapshot"]
 """A seat's state: as part of a checkpoint, or by itself."""

@@ -36,10 +36,16 @@ def decode(text: bytes, known: Vocabulary) -> Word:
         table = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise BadWord(f"no JSON: {error}") from error
-    kind = str(table.pop("kind", None)) if isinstance(table, dict) else "none"
+    kind = _kind_in(table)
     if kind not in known:
         raise BadWord(f"kind = {kind[:40]!r}: not one of {', '.join(known) or 'none'}")
     try:
         return schema.read(known[kind], table, kind, strict=True)
     except ValueError as error:
         raise BadWord(str(error)) from error
+
+
+def _kind_in(table: object) -> str:
+    """Say of what kind a word says that it is."""
+    kind = table.pop("kind", None) if isinstance(table, dict) else None
+    return kind if isinstance(kind, str) else "none"

@@ -47,7 +47,7 @@ class Orders:
     latency_s: float = 0.0
     """For how long seats hold messages of other nodes, where the network cannot delay them."""
     spec: str | None = None
-    """What is to be done, in TOML."""
+    """What is to be done, as the entry function reads it: a spec in TOML, or a word."""
     resumed: Resumed | None = None
     """What to go on from, unless the run begins anew."""
     detect_s: float = 5.0

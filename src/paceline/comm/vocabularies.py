@@ -6,6 +6,16 @@ from collections.abc import Iterable, Mapping
 from typing import Final
 
 from paceline.comm.monitor_words import Enter, Noted, Observe, Sampled
+from paceline.comm.node_words import (
+    CommandEnded,
+    CommandMissing,
+    CommandUsed,
+    MeasureRates,
+    RatesMeasured,
+    StepsMeasured,
+    ThreadsTimed,
+    WatchCommand,
+)
 from paceline.comm.words import (
     Abort,
     Answered,
@@ -67,12 +77,15 @@ FROM_DRIVER: Final = vocabulary(
 )
 _FROM_ANY: Final = (Here, Joined, Piece, Failed, Lost, Answered)
 _OF_STATES: Final = (Copied, Kept, Fetch)
+_OF_NODES: Final = (CommandUsed, CommandEnded, CommandMissing, StepsMeasured, RatesMeasured)
 FROM_WORKERS: Final = vocabulary(
     (
         *_FROM_ANY,
         *_OF_STATES,
         *(Entered, Stepped, Paused, Refused, Trained, Settled, Saved, Evaluated, Logged),
         TakenOver,
+        *_OF_NODES,
+        ThreadsTimed,
     )
 )
 FROM_SERVERS: Final = vocabulary((*_FROM_ANY, *_OF_STATES, Served, Restored, Parted))
@@ -82,6 +95,8 @@ _BY_ROLE: Final[Mapping[Role, Vocabulary]] = {
     "server": FROM_SERVERS,
     "monitor": FROM_MONITORS,
 }
+NODE_TASKS: Final = vocabulary([WatchCommand, MeasureRates])
+"""What seats are started for by commands that are no run."""
 NOTHING: Final = vocabulary([])
 
 

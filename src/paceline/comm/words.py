@@ -10,7 +10,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any, Literal, final
 
-from paceline.comm.keepsakes import Copy, KeptFile, Stream
+from paceline.comm.keepsakes import Copy, KeptFile, StreamName
 from paceline.comm.roster import Roster
 from paceline.outcome.accounts import RefusedSteps, RowsHeld, ServerAccount, WorkerAccount
 from paceline.outcome.rows import StepsRow
@@ -342,7 +342,7 @@ class Served(Word):
 class Piece(Word):
     """Part of what a seat keeps, from one that does not see the run's folder."""
 
-    what: Literal[Stream, KeptFile]
+    what: Literal[StreamName, KeptFile]
     start: int
     """How many bytes of it were sent before."""
     data: str
@@ -375,6 +375,6 @@ class Lost(Word):
 @final
 @dataclass(frozen=True)
 class Answered(Word):
-    """What a seat that does not train was started for."""
+    """What a seat of a conformance suite was started for."""
 
     value: Any

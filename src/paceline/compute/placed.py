@@ -20,7 +20,7 @@ from paceline.errors import Problem, SpecError
 from paceline.training.answers import check_loss
 from paceline.training.replica import Replica
 
-Loss = Callable[[nn.Module, Sequence[Tensor]], Tensor]
+LossFunction = Callable[[nn.Module, Sequence[Tensor]], Tensor]
 
 
 @final
@@ -29,7 +29,7 @@ class Placed(Compute):
 
     def __init__(
         self,
-        loss: Loss,
+        loss: LossFunction,
         replica: Replica,
         ready: Callable[[nn.Parameter], None] | None,
         device: Device,

@@ -15,7 +15,7 @@ from paceline.compute.watch import ParameterWatch
 from paceline.training.answers import check_loss
 from paceline.training.replica import Replica
 
-Loss = Callable[[nn.Module, Sequence[Tensor]], Tensor]
+LossFunction = Callable[[nn.Module, Sequence[Tensor]], Tensor]
 Formula = Callable[[nn.Module, Sequence[Tensor]], float | None]
 
 
@@ -25,7 +25,7 @@ class Real(Compute):
 
     def __init__(
         self,
-        loss: Loss,
+        loss: LossFunction,
         replica: Replica,
         ready: Callable[[nn.Parameter], None] | None,
         model: nn.Module | None = None,

@@ -10,12 +10,12 @@ from paceline.comparing.audience import Audience
 from paceline.engine.progress import RunView
 from paceline.spec import RunSpec
 
-Progress = bool | None
+ProgressChoice = bool | None
 """True: shown. False: silent. None: shown in a notebook, silent elsewhere."""
 
 
 def watching(
-    spec: RunSpec, progress: Progress
+    spec: RunSpec, progress: ProgressChoice
 ) -> AbstractContextManager[Callable[[RunView], None]]:
     """Give a function to call with each view of a run."""
     from paceline.display import live, notebooks
@@ -26,7 +26,7 @@ def watching(
     return notebooks.watching(spec) if in_notebook else live.watching(spec)
 
 
-def following(progress: Progress) -> AbstractContextManager[Audience]:
+def following(progress: ProgressChoice) -> AbstractContextManager[Audience]:
     """Give whom a comparison tells how it stands."""
     from paceline.display import contests, notebooks
 
@@ -36,5 +36,5 @@ def following(progress: Progress) -> AbstractContextManager[Audience]:
     return notebooks.following() if in_notebook else contests.following()
 
 
-def _is_shown(progress: Progress, in_notebook: bool) -> bool:
+def _is_shown(progress: ProgressChoice, in_notebook: bool) -> bool:
     return in_notebook if progress is None else progress

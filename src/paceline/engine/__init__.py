@@ -4,7 +4,8 @@ In the driver, no torch:
 
 - the way of a run: `driver`, what is `known` before it, its `origin` if it is resumed, how it is
   begun `again`, the files it needs elsewhere (`packing`), `threads`, `latency`, `plain`
-- what seats say: `conductor`, `lines`, `attendance`, `leaving`, `oddities`, `silence`, `reports`
+- what seats say: `conductor`, its parts (`ensemble`), `lines`, `attendance`, `leaving`,
+  `oddities`, `silence`, `reports`
 - when all rest: `agenda`, `gates`, `newcomers`, `settling`, `shared_evaluation`, `monitors`,
   `keeping`, `handouts`
 - who is lost: `departures`, `losses`, `last_checkpoint`, `inheritance`, `server_returns`,

@@ -162,14 +162,26 @@ class Attendance:
         if names:
             self._announce()
 
-    def ready_servers(self, name: str, *, together: bool) -> list[str]:
-        """Name the servers to enroll now that one has joined: it, or none until all have."""
-        if not together:
-            return [name]
-        away = [each for each in self._incarnations if role_of(each) == "server"]
-        away = [each for each in away if each not in self.roster.by_name]
+    def enroll_servers(self, name: str, *, together: bool) -> list[str]:
+        """A server that came later has joined: enroll it, or all that were away when all have.
+
+        Names those that are enrolled now.
+        """
+        ready = self._joined_servers() if together else [name]
+        self.enroll(*ready)
+        return ready
+
+    def _joined_servers(self) -> list[str]:
+        """Name all servers that are not on the roster; none before all of them have joined."""
+        servers = [each for each in self._incarnations if role_of(each) == "server"]
+        away = [each for each in servers if each not in self.roster.by_name]
         have_joined = all(each in self._coming and each in self._states for each in away)
         return away if have_joined else []
+
+    @property
+    def num_servers(self) -> int:
+        """How many servers are on the roster."""
+        return len(self.names("server"))
 
     def is_past(self, name: str, incarnation: int) -> bool:
         """Whether that incarnation of a seat has been replaced by another."""

@@ -7,50 +7,19 @@ It hears what they say and passes it on to those who know what follows: who is h
 from __future__ import annotations
 
 import logging
-import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
 from typing import final
 
 from paceline.clusters.base import Departure
 from paceline.comm import monitor_words, words
 from paceline.comm.keeper_words import LinkReport
-from paceline.comm.line import Line
-from paceline.comm.roster import Seat
 from paceline.comm.words import Word
-from paceline.engine.again import NextAttempt
-from paceline.engine.agenda import agenda_of
-from paceline.engine.attendance import Attendance
-from paceline.engine.common_versions import CommonVersions
-from paceline.engine.departures import DeparturePolicy, policy_of
-from paceline.engine.disturbances import Disturbances
-from paceline.engine.ending import Ending
-from paceline.engine.gates import Gates
-from paceline.engine.handouts import Handouts
-from paceline.engine.inheritance import Inheritance
-from paceline.engine.injector import Injector
-from paceline.engine.keeping import Keeping
-from paceline.engine.last_checkpoint import LastCheckpoint
-from paceline.engine.leaving import Leaving
-from paceline.engine.ledger import Ledger
-from paceline.engine.limits import last_batch
-from paceline.engine.lines import Lines
-from paceline.engine.losses import Losses, Restart
-from paceline.engine.monitors import Monitors
+from paceline.engine.ensemble import Ensemble, RunToLead
 from paceline.engine.oddities import UNUSABLE, Odd
-from paceline.engine.progress import Newest, Pace, RunView
-from paceline.engine.server_returns import servers_return
-from paceline.engine.silence import Silences
-from paceline.faults import Fault
+from paceline.engine.progress import RunView
 from paceline.outcome.disturbed import Disturbance
-from paceline.outcome.outcome import Outcome
 from paceline.seats import role_of
-from paceline.sinks.deliveries import Deliveries
-from paceline.spec import RunSpec
-from paceline.store.checkpoints import Manifest
-from paceline.store.runs import RunDir
 from paceline.training.metrics import metrics_in
-from paceline.workloads.order import Order
 
 _log = logging.getLogger(__name__)
 
@@ -59,129 +28,19 @@ _log = logging.getLogger(__name__)
 class Conductor:
     """The state of one run, as its driver sees it."""
 
-    def __init__(
-        self,
-        *,
-        spec: RunSpec,
-        order: Order,
-        lines: Mapping[str, Line],
-        seats: Sequence[Seat],
-        run_dir: RunDir,
-        outcome: Outcome,
-        began_s: float,
-        restart: Restart = lambda _seat, _incarnation: None,
-        strike: Callable[[Word], None] = lambda _: None,
-        policy: DeparturePolicy | None = None,
-        resumed: Manifest | None = None,
-        faults: Sequence[Fault] = (),
-        again: NextAttempt | None = None,
-        now: Callable[[], float] = time.monotonic,
-    ) -> None:
-        """`restart` starts a seat again, if the cluster can, and `strike` injects a fault: as
-        those of a `Crew`. `resumed` is of the checkpoint that the run goes on from; `faults` are
-        those that are still to strike, `again` what went wrong before, where all seats were
-        started again.
-        """
-        self._spec = spec
-        self._outcome = outcome
-        self._lines = Lines(lines)
-        setback = None if again is None else again.setback
-        self._ledger = Ledger(spec, outcome, run_dir, began_s=began_s, now=now, setback=setback)
-        self._ending = Ending(self._lines, self._ledger, now)
-        self._seats = {seat.name: seat for seat in seats}
-        self._attendance = Attendance([each for each in seats if each.name in lines], self._lines)
-        self._leaving = Leaving(self._lines, now)
-        self._monitors = Monitors(self._attendance, self._lines, now)
-        self._keeping = Keeping(
-            run_dir,
-            self._lines.tell,
-            outcome=outcome,
-            warn=self._ledger.warn,
-            num_kept=spec.checkpoint_keep,
-            now=now,
-        )
-        self._handouts = Handouts(run_dir, None if resumed is None else resumed.progress)
-        self._gates = Gates(
-            spec,
-            attendance=self._attendance,
-            monitors=self._monitors,
-            lines=self._lines,
-            ledger=self._ledger,
-            ending=self._ending,
-            agenda=agenda_of(spec, order, resumed),
-            keeping=self._keeping,
-            now=now,
-        )
-        if resumed is not None:
-            self._ledger.go_on(resumed.time_s, resumed.evaluations)
-        self._newest = Newest(self._seats, batch=order.batch, is_replayed=spec.is_replayed)
-        self._inheritance = Inheritance(
-            order,
-            self._seats,
-            newest=self._newest,
-            tell=self._lines.tell,
-            heirs=self._gates.training,
-            is_on=spec.takes_workers_in and spec.strategy.takes_over_rows,
-            end=last_batch(spec, order),
-            now=now,
-        )
-        self._gates.placed = self._placed
-        self._progress = Pace(spec, order)
-        # A worker says nothing between two rows, however far apart these are.
-        limit_s = max(spec.stuck_s, 2 * spec.record.interval_s) * spec.dilation
-        self._silences = Silences(limit_s, run_dir, now)
-        self._deliveries = Deliveries(
-            run_dir, seats, warn=self._ledger.warn, fail=self._ending.fail
-        )
+    def __init__(self, run: RunToLead) -> None:
+        self._spec, self._outcome = run.spec, run.outcome
+        parts = Ensemble(run)
+        self._seats, self._lines = parts.seats, parts.lines
+        self._attendance, self._leaving = parts.attendance, parts.leaving
+        self._gates, self._monitors = parts.gates, parts.monitors
+        self._keeping, self._handouts = parts.keeping, parts.handouts
+        self._losses, self._inheritance = parts.losses, parts.inheritance
+        self._disturbances, self._injector = parts.disturbances, parts.injector
+        self._silences, self._deliveries = parts.silences, parts.deliveries
+        self._newest, self._pace = parts.newest, parts.pace
+        self._ledger, self._ending = parts.ledger, parts.ending
         self._alerts: tuple[str, ...] = ()
-        known_s = 2 * spec.detect_s
-        self._disturbances = Disturbances(self._ledger, now, known_s)
-        last_checkpoint = LastCheckpoint(
-            spec,
-            gates=self._gates,
-            keeping=self._keeping,
-            ending=self._ending,
-            ledger=self._ledger,
-            num_updates=lambda: self._newest.global_steps,
-            within_s=limit_s,
-            now=now,
-        )
-        self._losses = Losses(
-            policy
-            or policy_of(
-                spec.when_lost,
-                spec.min_workers,
-                spec.max_restarts,
-                0 if again is None else again.number,
-            ),
-            seats=self._seats,
-            survives=spec.strategy.survives_workers and spec.goes_on,
-            servers_return=servers_return(spec),
-            common_versions=CommonVersions.of(spec, run_dir),
-            restart=restart,
-            strike=strike,
-            attendance=self._attendance,
-            monitors=self._monitors,
-            gates=self._gates,
-            ledger=self._ledger,
-            ending=self._ending,
-            inheritance=self._inheritance,
-            deliveries=self._deliveries,
-            disturbances=self._disturbances,
-            last_checkpoint=last_checkpoint,
-            recovery_s=limit_s,
-            known_s=known_s,
-            now=now,
-        )
-        self._injector = Injector(
-            faults,
-            seed=spec.seed,
-            strike=strike,
-            bring_back=self._losses.bring_back if spec.takes_workers_in else _leave_away,
-            disturbances=self._disturbances,
-            now=now,
-            dilation=spec.dilation,
-        )
 
     @property
     def is_over(self) -> bool:
@@ -273,7 +132,7 @@ class Conductor:
         """Sum up what is known now."""
         evaluations = self._outcome.evaluations
         is_stopping = self._ending.is_stopping and self._gates.is_anyone_training
-        return self._progress.view(
+        return self._pace.view(
             phase="stopping" if is_stopping else self._gates.phase,
             time_s=self._ledger.time_s,
             metrics=metrics_in(evaluations[-1]) if evaluations else {},
@@ -296,12 +155,8 @@ class Conductor:
             self._losses.lose(name, str(Odd.unusable(word, error)), "failed")
 
     def _heed(self, name: str, word: Word) -> None:
+        """Pass a word on to whom it concerns: rows and files here, all others below."""
         match word:
-            case words.Here():
-                self._outcome.note_listeners(name, [word.address] if word.address else [])
-                self._attendance.here(name, word)
-            case words.Joined():
-                self._on_joined(name, word)
             case words.Stepped(row):
                 self._newest.take_row(name, row)
                 shared = row.global_steps
@@ -310,6 +165,21 @@ class Conductor:
                 self._newest.take_sample(name, sample)
             case monitor_words.Noted(phase):
                 self._monitors.noted(name, phase)
+            case words.Fetch():
+                self._lines.tell(name, self._handouts.portion(word))
+            case words.Piece():
+                self._deliveries.take(name, word)
+            case _:
+                self._heed_place(name, word)
+
+    def _heed_place(self, name: str, word: Word) -> None:
+        """Take what a seat says of its place among the others."""
+        match word:
+            case words.Here():
+                self._outcome.note_listeners(name, [word.address] if word.address else [])
+                self._attendance.here(name, word)
+            case words.Joined():
+                self._on_joined(name, word)
             case words.Entered(num_before):
                 self._gates.entered(name)
                 self._newest.entered(name, num_before)
@@ -320,36 +190,44 @@ class Conductor:
                 self._on_parted(name, word)
             case words.Restored():
                 self._losses.restored(name, word)
+            case _:
+                self._heed_rest(name, word)
+
+    def _heed_rest(self, name: str, word: Word) -> None:
+        """Take what a seat says at a gate, and of the state that it copied there."""
+        match word:
             case words.Paused(progress, shares):
                 self._gates.paused(name, progress, shares=shares)
-            case words.Copied("state"):
-                self._keeping.copied(name)
-            case words.Kept(what="state"):
-                self._keeping.kept(name, word)
-            case words.Kept(what="snapshot"):
-                self._losses.kept_snapshot(name, word.problem)
-            case words.Fetch():
-                self._lines.tell(name, self._handouts.portion(word))
-            case words.Piece():
-                self._deliveries.take(name, word)
-            case words.Refused(steps):
-                self._outcome.refused[name] = steps
-            case words.Trained(account):
-                self._inheritance.trained(name)
-                self._gates.trained(name, account)
-                self._count_rows_lost()
             case words.Settled():
                 self._gates.settled(name)
             case words.Saved():
                 self._gates.saved(name)
             case words.Evaluated():
                 self._gates.evaluated(name, word)
+            case words.Copied("state"):
+                self._keeping.copied(name)
+            case words.Kept(what="state"):
+                self._keeping.kept(name, word)
+            case words.Kept(what="snapshot"):
+                self._losses.kept_snapshot(name, word.problem)
+            case _:
+                self._heed_account(name, word)
+
+    def _heed_account(self, name: str, word: Word) -> None:
+        """Take what a seat found or has done, or why it cannot go on."""
+        match word:
             case words.Logged():
                 if self._ledger.logged(word.metrics, word.progress):
                     for each in self._attendance.names("worker"):
                         self._lines.tell(each, words.Stop())
+            case words.Trained(account):
+                self._inheritance.trained(name)
+                self._gates.trained(name, account)
+                self._count_rows_lost()
             case words.Served(account):
                 self._outcome.servers[name] = account
+            case words.Refused(steps):
+                self._outcome.refused[name] = steps
             case words.Failed(error):
                 self._losses.lose(name, error, "failed")
             case words.Lost(seat, reason, incarnation):  # that one is the cause
@@ -361,12 +239,6 @@ class Conductor:
         if any(_is_worker_away(each) for each in self._outcome.disturbances):
             workers = self._gates.taking_part
             self._outcome.rows_lost = self._inheritance.rows_lost(workers)
-
-    def _placed(self, start: words.Start, name: str, others: Collection[str]) -> words.Start:
-        """Say with which batches a worker begins that comes while these others train."""
-        num_done = self._newest.begins_at(name, others, in_step=self._spec.strategy.in_step)
-        shares = self._inheritance.shares_of(name, num_done)
-        return replace(start, num_done=num_done, shares=shares)
 
     def _on_parted(self, server: str, word: words.Parted) -> None:
         sitting = self._attendance.roster.by_name.get(word.worker)
@@ -388,11 +260,6 @@ class Conductor:
                 self._disturbances.trains_again()
             else:
                 self._ending.fail(*odd)
-
-
-def _leave_away(name: str, at_s: float) -> None:
-    """Bring nothing back: no seat can be taken in while others train."""
-    del name, at_s
 
 
 def _is_worker_away(each: Disturbance) -> bool:

@@ -18,6 +18,7 @@ from paceline.clusters.luggage import Packed
 from paceline.clusters.zygote import Zygote
 from paceline.engine.again import Beginning, NextAttempt
 from paceline.engine.conductor import Conductor
+from paceline.engine.ensemble import RunToLead
 from paceline.engine.known import cores_of, facts_of
 from paceline.engine.latency import check_latency
 from paceline.engine.notes import naming_host, note_host, note_limit, note_stragglers, note_uneven
@@ -49,7 +50,7 @@ from paceline.store.sealing import seal
 from paceline.system import address_space
 from paceline.workloads.order import Order
 
-Watch = Callable[[RunView], None]
+WatchRun = Callable[[RunView], None]
 
 _SEATS_MODULE: Final = "paceline.engine.worker"
 _TICK_S: Final = 0.1
@@ -59,7 +60,7 @@ def run(
     spec: RunSpec,
     *,
     out: Path | str = DEFAULT_OUT,
-    watch: Watch | None = None,
+    watch: WatchRun | None = None,
     zygote: Zygote | None = None,
     origin: Origin | None = None,
 ) -> Result:
@@ -105,7 +106,7 @@ class _Course:
     facts: Facts
     luggage: Sequence[Packed]
     out: Path
-    watch: Watch
+    watch: WatchRun
     zygote: Zygote
 
     def carry_out(self, began_s: float, origin: Origin | None) -> Result:
@@ -180,7 +181,7 @@ def _stopped_between(result: Result) -> Interrupted:
     return stopped
 
 
-def _with_threads(spec: RunSpec, watch: Watch, zygote: Zygote | None) -> tuple[RunSpec, Threads]:
+def _with_threads(spec: RunSpec, watch: WatchRun, zygote: Zygote | None) -> tuple[RunSpec, Threads]:
     """Decide how many threads a worker has; what was measured is kept, so that the run repeats."""
     if must_be_measured([spec]):
         watch(RunView.preparing("measuring how many threads are best", 0, 1))
@@ -190,7 +191,7 @@ def _with_threads(spec: RunSpec, watch: Watch, zygote: Zygote | None) -> tuple[R
     return spec, threads
 
 
-def _prepare(spec: RunSpec, watch: Watch) -> None:
+def _prepare(spec: RunSpec, watch: WatchRun) -> None:
     """Have the workload make what it makes once, and show how far it is, a few times a second."""
     told_s = 0.0
 
@@ -209,7 +210,7 @@ def _imports(spec: RunSpec) -> list[str]:
 
 
 def _job(
-    spec: RunSpec, run_dir: RunDir, luggage: Sequence[Packed], watch: Watch, zygote: Zygote
+    spec: RunSpec, run_dir: RunDir, luggage: Sequence[Packed], watch: WatchRun, zygote: Zygote
 ) -> Job:
     """What the cluster is asked to start."""
     seats = [each for each in spec.seats() if spec.record.monitor or each.role != "monitor"]
@@ -259,7 +260,7 @@ def _carry_out(
     order: Order,
     run_dir: RunDir,
     outcome: Outcome,
-    watch: Watch,
+    watch: WatchRun,
     began_s: float,
     begin: Beginning,
 ) -> RunError | None:
@@ -272,7 +273,7 @@ def _carry_out(
         outcome.num_cores, outcome.node_threads = dict(crew.cores), dict(crew.threads)
         outcome.pairs = tuple(PairRate(**dataclasses.asdict(each)) for each in crew.pairs)
         outcome.note_listeners("driver", crew.listeners)
-        conductor = Conductor(
+        to_lead = RunToLead(
             spec=spec,
             order=order,
             lines=crew.lines,
@@ -286,6 +287,7 @@ def _carry_out(
             again=begin.after,
             strike=crew.strike,
         )
+        conductor = Conductor(to_lead)
         labels = crew.labels
 
         def show(view: RunView) -> None:
@@ -317,7 +319,7 @@ def _carry_out(
             crew.end()
 
 
-def _lead(conductor: Conductor, crew: Crew, watch: Watch) -> None:
+def _lead(conductor: Conductor, crew: Crew, watch: WatchRun) -> None:
     """Hear the seats, see who leaves, show how it goes, until the run is over."""
     with StopRequests() as requests:
         _warm_up()

@@ -227,9 +227,7 @@ class Gates:
         """Who was started later has joined: a worker trains as soon as the others do."""
         if self._attendance.is_server(name):  # whatever the others do: they may wait for it
             together = self._spec.strategy.servers_go_back_together
-            ready = self._attendance.ready_servers(name, together=together)
-            self._attendance.enroll(*ready)
-            for each in ready:
+            for each in self._attendance.enroll_servers(name, together=together):
                 self._lines.tell(each, self._late_start(each))
             return
         self._newcomers.come(name)
@@ -257,7 +255,7 @@ class Gates:
 
         They then have no state. Where there are none, those that rest meet a new one themselves.
         """
-        return self._spec.strategy.num_servers > 0 or bool(self._attendance.names("server"))
+        return self._spec.strategy.num_servers > 0 or self._attendance.num_servers > 0
 
     def _late_start(self, name: str) -> words.Start:
         start = words.Start(self._ledger.start_for_late, self._agenda.rest_at, is_late=True)
@@ -299,11 +297,10 @@ class Gates:
             return
         progress = max(self._paused.values())
         due = self._agenda.arrive(progress, self._ledger.time_s)
-        num_servers = len(self._attendance.names("server"))
-        are_there = num_servers >= self._spec.strategy.num_servers
-        self._keeps = due.checkpoint and self._keeping.is_free and are_there
+        is_any_away = self._attendance.num_servers < self._spec.strategy.num_servers
+        self._keeps = due.checkpoint and self._keeping.is_free and not is_any_away
         if due.checkpoint and not self._keeps:
-            self._ledger.warn(TOO_OFTEN if are_there else SERVER_AWAY)
+            self._ledger.warn(SERVER_AWAY if is_any_away else TOO_OFTEN)
         if due.evaluation:
             self._evaluate()
         else:

@@ -3,51 +3,65 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 import tomllib
-from typing import Any
+from typing import TypeVar
 
 from paceline.clusters.base import Berth
-from paceline.comm.words import Answered
+from paceline.comm.node_words import (
+    CommandEnded,
+    CommandMissing,
+    CommandUsed,
+    MeasureRates,
+    RatesMeasured,
+    StepsMeasured,
+    WatchCommand,
+)
+from paceline.comm.spelling import decode
+from paceline.comm.vocabularies import NODE_TASKS
+from paceline.comm.words import Word
 from paceline.spec import RunSpec
+
+Task = TypeVar("Task", bound=Word)
 
 
 def watch(berth: Berth) -> int:
     """Run a command here, and tell what it uses: rows, and at last its exit code."""
     from paceline.measure.job import NotStarted, watch_job
 
-    asked = _asked(berth)
-
-    def note(row: dict[str, Any]) -> None:
-        berth.line.send(Answered({"row": row}))
-
+    task = _task(berth, WatchCommand)
     try:
-        code = watch_job(asked["command"], asked["interval_s"], note)
+        code = watch_job(
+            task.command, task.interval_s, lambda sample: berth.line.send(CommandUsed(sample))
+        )
     except NotStarted as error:
-        berth.line.send(Answered({"problem": str(error)}))
+        berth.line.send(CommandMissing(str(error)))
         return 0
-    berth.line.send(Answered({"code": code}))
+    berth.line.send(CommandEnded(code))
     return 0
 
 
 def calibrate(berth: Berth) -> int:
     """Measure a workload here, with the threads that one worker of this node has."""
+    import tomli_w
+
     from paceline.planning.calibration import calibrate as measure
     from paceline.planning.calibration import file_table
 
-    asked = _asked(berth)
-    spec = RunSpec.from_table(tomllib.loads(asked["spec"]))
+    task = _task(berth, MeasureRates)
+    spec = RunSpec.from_table(tomllib.loads(task.spec))
     spec = dataclasses.replace(spec, threads=berth.ticket.orders.threads)
     rates = measure(
         spec,
-        asked["repeat"],
-        lambda done, total: berth.line.send(Answered({"done": done, "total": total})),
+        task.num_steps,
+        lambda done, total: berth.line.send(StepsMeasured(num_done=done, num_steps=total)),
     )
-    table = file_table(asked["device"], spec.workload.name, rates, asked["source"])
-    berth.line.send(Answered({"table": json.dumps(table), "note": rates.note}))
+    table = file_table(task.device, spec.workload.name, rates, task.source)
+    berth.line.send(RatesMeasured(rates=tomli_w.dumps(table), note=rates.note))
     return 0
 
 
-def _asked(berth: Berth) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(berth.ticket.orders.spec or "{}")
-    return found
+def _task(berth: Berth, kind: type[Task]) -> Task:
+    """Give what this seat was started for."""
+    word = decode((berth.ticket.orders.spec or "").encode(), NODE_TASKS)
+    assert isinstance(word, kind)
+    return word

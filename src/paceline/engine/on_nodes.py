@@ -8,13 +8,22 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, final
+from typing import Final, final
 
 from paceline.clusters.base import Cluster, Crew, Departure, Job
 from paceline.clusters.luggage import Packed
 from paceline.comm.line import LineClosed
+from paceline.comm.node_words import (
+    CommandEnded,
+    CommandMissing,
+    CommandUsed,
+    NodeAnswer,
+    RatesMeasured,
+    StepsMeasured,
+)
 from paceline.comm.roster import Seat
-from paceline.comm.words import Answered, Failed, Piece
+from paceline.comm.spelling import encode
+from paceline.comm.words import Failed, Piece, Word
 from paceline.errors import Problem, RunError, SpecError
 from paceline.store.runs import RunDir
 from paceline.system.waiting import Deadline
@@ -23,22 +32,22 @@ _LOOK_S: Final = 0.02
 # How long a seat that hung up has to be told of.
 _LEAVING_S: Final = 10.0
 
-Printed = Callable[[str, bytes], None]
+ShowPrinted = Callable[[str, bytes], None]
 
 
 def on_nodes(
     cluster: Cluster,
     entry: str,
-    text: str,
+    task: Word,
     *,
     luggage: Sequence[Packed] = (),
     threads_on: Callable[[float, int], int] | None = None,
-    printed: Printed = lambda _node, _data: None,
+    printed: ShowPrinted = lambda _node, _data: None,
     tell: Callable[[str], None] = lambda _: None,
-) -> Iterator[tuple[str, Any]]:
+) -> Iterator[tuple[str, NodeAnswer]]:
     """Call an entry function on each node; yields a node and what was answered there, as it comes.
 
-    `text` is what it is to do. `printed` is called with what it prints on a node. Raises
+    `task` is what it is to do. `printed` is called with what it prints on a node. Raises
     `NodeMissing` of a node that did not come, and `RunError` of one on which it failed.
     """
     with tempfile.TemporaryDirectory(prefix="paceline-nodes-") as folder:
@@ -50,7 +59,7 @@ def on_nodes(
             entry=entry,
             seats=_one_each(cluster),
             threads=1,
-            text=text,
+            text=encode(task).decode(),
             luggage=luggage,
             threads_on=threads_on,
             tell=tell,
@@ -85,14 +94,14 @@ def _one_each(cluster: Cluster) -> list[Seat]:
 class _Hearing:
     """Hears all seats of a crew to their ends."""
 
-    def __init__(self, crew: Crew, seats: Sequence[Seat], printed: Printed) -> None:
+    def __init__(self, crew: Crew, seats: Sequence[Seat], printed: ShowPrinted) -> None:
         self._crew = crew
         self._nodes = {seat.name: seat.node for seat in seats}
         self._printed = printed
         self._open = {seat.name for seat in seats}
         self._left: dict[str, Departure] = {}
 
-    def answers(self) -> Iterator[tuple[str, Any]]:
+    def answers(self) -> Iterator[tuple[str, NodeAnswer]]:
         while self._open:
             heard = [each for name in sorted(self._open) for each in self._heard(name)]
             yield from heard
@@ -101,14 +110,20 @@ class _Hearing:
                 time.sleep(_LOOK_S)
         self._await_ends()
 
-    def _heard(self, name: str) -> Iterator[tuple[str, Any]]:
+    def _heard(self, name: str) -> Iterator[tuple[str, NodeAnswer]]:
         """Take all that a seat has said so far."""
         node = self._nodes[name]
         try:
             while (word := self._crew.lines[name].receive(0)) is not None:
                 match word:
-                    case Answered(value):
-                        yield node, value
+                    case (
+                        CommandUsed()
+                        | CommandEnded()
+                        | CommandMissing()
+                        | StepsMeasured()
+                        | RatesMeasured()
+                    ):
+                        yield node, word
                     case Piece(what="log"):
                         self._printed(node, base64.b64decode(word.data))
                     case Failed(error):

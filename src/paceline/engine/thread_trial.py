@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from paceline.clusters.base import Berth
-from paceline.comm.words import Answered
+from paceline.comm.node_words import ThreadsTimed
 from paceline.compute.real import Real
 from paceline.engine.seating import spec_of
 from paceline.planning.calibration import made_up
@@ -32,7 +32,8 @@ _MOST_ROWS: Final = 4096
 def main(berth: Berth) -> int:
     """Time the steps and tell the driver; returns the process's exit code."""
     try:
-        berth.line.send(Answered([*_times(spec_of(berth.ticket))]))
+        one_s, all_s = _times(spec_of(berth.ticket))
+        berth.line.send(ThreadsTimed(one_s=one_s, all_s=all_s))
     except Exception:  # noqa: BLE001 - whatever a user's code raises: the run will say so
         traceback.print_exc(file=sys.stderr)
         return 1

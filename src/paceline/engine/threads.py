@@ -18,8 +18,8 @@ from paceline.clusters.base import Crew, Job
 from paceline.clusters.local import Local
 from paceline.clusters.zygote import Zygote
 from paceline.comm.line import LineClosed
+from paceline.comm.node_words import ThreadsTimed
 from paceline.comm.roster import Seat
-from paceline.comm.words import Answered
 from paceline.spec import RunSpec
 from paceline.store.runs import RunDir
 from paceline.system.cores import usable_cores
@@ -120,9 +120,8 @@ def _heard(crew: Crew) -> tuple[float, float] | None:
     try:
         for _ in time_left(_PATIENCE_S):
             word = line.receive(_TICK_S)
-            if isinstance(word, Answered):
-                one_s, all_s = word.value
-                return one_s, all_s
+            if isinstance(word, ThreadsTimed):
+                return word.one_s, word.all_s
     except LineClosed:  # it failed
         pass
     return None

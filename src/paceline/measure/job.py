@@ -12,22 +12,9 @@ from pathlib import Path
 from typing import Any, Final, Self
 
 from paceline.measure.processes import Sampler, Usage
+from paceline.outcome.rows import CommandSample
 from paceline.system.waiting import time_left
 
-Row = dict[str, Any]
-
-COLUMNS: Final = (
-    "time_s",
-    "cpu_percent",
-    "memory_bytes",
-    "disk_read_bytes",
-    "disk_written_bytes",
-    "machine_sent_bytes",
-    "machine_received_bytes",
-    "machine_packets_sent",
-    "machine_packets_received",
-    "processes",
-)
 # How often we look whether the command is still there.
 _LOOK_S: Final = 0.01
 # The kernel counts processor time in ticks of 10 ms: over a shorter time a rate says nothing.
@@ -36,7 +23,9 @@ _LEAST_S: Final = 0.05
 _FIELDS: Final = (8, 0, 9, 1)
 
 
-def watch_job(command: Sequence[str], interval_s: float, show: Callable[[Row], None]) -> int:
+def watch_job(
+    command: Sequence[str], interval_s: float, show: Callable[[CommandSample], None]
+) -> int:
     """Run a command to its end and show a row each interval; returns how it ended, as a shell does.
 
     The last row is of the time since the one before, so a command that is over sooner has one too.
@@ -82,22 +71,25 @@ class _Before:
         self.carried = carried
 
 
-def _row(before: _Before, now: _Before, base: tuple[int, ...], began_s: float) -> Row:
+def _row(before: _Before, now: _Before, base: tuple[int, ...], began_s: float) -> CommandSample:
     usage = now.usage
     cpu_s = usage.cpu_s - before.usage.cpu_s
     carried = [its - first for its, first in zip(now.carried, base, strict=True)]
+    sent_bytes, received_bytes, packets_sent, packets_received = carried
     # Whoever has ended holds no memory: the last row tells what was last seen.
     seen = usage if usage.num_processes else before.usage
-    values = (
-        round(now.time_s - began_s, 3),
-        round(100 * cpu_s / (now.time_s - before.time_s), 1),
-        seen.memory_bytes,
-        usage.disk_read_bytes,
-        usage.disk_written_bytes,
-        *carried,
-        seen.num_processes,
+    return CommandSample(
+        time_s=round(now.time_s - began_s, 3),
+        cpu_percent=round(100 * cpu_s / (now.time_s - before.time_s), 1),
+        memory_bytes=seen.memory_bytes,
+        disk_read_bytes=usage.disk_read_bytes,
+        disk_written_bytes=usage.disk_written_bytes,
+        machine_sent_bytes=sent_bytes,
+        machine_received_bytes=received_bytes,
+        machine_packets_sent=packets_sent,
+        machine_packets_received=packets_received,
+        processes=seen.num_processes,
     )
-    return dict(zip(COLUMNS, values, strict=True))
 
 
 def _ends_within(pid: int, timeout_s: float) -> bool:

@@ -1,4 +1,4 @@
-"""What workers and monitors tell while a run goes on: the rows that they also write down."""
+"""What is told while a run or a command goes on: the rows that are also written down."""
 
 from __future__ import annotations
 
@@ -56,3 +56,20 @@ class NodeSample:
     packets_sent: int | None
     packets_received: int | None
     seats: tuple[SeatSample, ...]
+
+
+@final
+@dataclass(frozen=True, kw_only=True)
+class CommandSample:
+    """What a command and its descendants used since the sample before, and what they hold."""
+
+    time_s: float
+    cpu_percent: float
+    memory_bytes: int
+    disk_read_bytes: int | None
+    disk_written_bytes: int | None
+    machine_sent_bytes: int
+    machine_received_bytes: int
+    machine_packets_sent: int
+    machine_packets_received: int
+    processes: int

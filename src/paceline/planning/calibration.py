@@ -25,7 +25,7 @@ from paceline.training.optim import Update
 from paceline.training.replica import Replica
 from paceline.workloads.anatomy import Layer, examine
 
-Progress = Callable[[int, int], None]
+StepProgress = Callable[[int, int], None]
 _WARM_UP: Final = 3
 # A machine with nothing else to do lets threads run for more of the time than this.
 _BUSY_SHARE: Final = 0.8
@@ -33,7 +33,7 @@ _BUSY_SHARE: Final = 0.8
 _DIGITS: Final = 9
 
 
-def calibrate(spec: RunSpec, repeat: int, progress: Progress) -> Rates:
+def calibrate(spec: RunSpec, repeat: int, progress: StepProgress) -> Rates:
     """Measure the workload of a spec; `progress` is told how many steps are done, of how many."""
     torch.manual_seed(spec.seed)
     torch.set_num_threads(spec.threads_each)

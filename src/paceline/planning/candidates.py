@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, final
 
-from paceline.arithmetic.exchange import Exchange, as_in_script
+from paceline.arithmetic.exchange import ExchangePattern, as_in_script
 from paceline.errors import Problem, SpecError
 from paceline.parts import build_part
 from paceline.planning.scenario import Scenario
@@ -23,7 +23,7 @@ class Candidate:
 
     label: str
     strategy: Strategy
-    exchange: Exchange
+    exchange: ExchangePattern
     num_machines: int
     num_nodes: int
     """Those that have workers."""

@@ -17,7 +17,7 @@ from paceline.arithmetic.step import ComputeStep
 from paceline.planning.candidates import Candidate, candidates
 from paceline.planning.scenario import Scenario
 
-Progress = Callable[[int, int], None]
+PlanProgress = Callable[[int, int], None]
 _HOUR_S: Final = 3600.0
 
 
@@ -118,7 +118,7 @@ def network_of(scenario: Scenario) -> Network:
     )
 
 
-def make_plan(scenario: Scenario, basis: Basis, progress: Progress = lambda *_: None) -> Plan:
+def make_plan(scenario: Scenario, basis: Basis, progress: PlanProgress = lambda *_: None) -> Plan:
     """Predict every candidate; `progress` is told how many are done, of how many."""
     wanted = [
         each

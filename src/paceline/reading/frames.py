@@ -18,12 +18,12 @@ from paceline.reading import parquet_sizes, untrusted
 if TYPE_CHECKING:
     import polars
 
-Kind = Literal["text", "number", "any"]
+ColumnKind = Literal["text", "number", "any"]
 
 _MOST_BYTES: Final = 1 << 30
 _MOST_COLUMNS: Final = 256
 
-STEPS: Final[Mapping[str, Kind]] = {
+STEPS: Final[Mapping[str, ColumnKind]] = {
     "seat": "text",
     "time_s": "number",
     "worker_steps": "number",
@@ -35,20 +35,24 @@ STEPS: Final[Mapping[str, Kind]] = {
     "exchange_s": "number",
     "loss_mean": "number",
 }
-NODES: Final[Mapping[str, Kind]] = {
+NODES: Final[Mapping[str, ColumnKind]] = {
     "node": "text",
     "phase": "text",
     "time_s": "number",
     "cpu_percent": "number",
     "memory_bytes": "number",
 }
-EVALUATIONS: Final[Mapping[str, Kind]] = {"time_s": "number", "progress": "number"}
-LOSSES: Final[Mapping[str, Kind]] = {"seat": "text", "worker_step": "number", "loss": "number"}
+EVALUATIONS: Final[Mapping[str, ColumnKind]] = {"time_s": "number", "progress": "number"}
+LOSSES: Final[Mapping[str, ColumnKind]] = {
+    "seat": "text",
+    "worker_step": "number",
+    "loss": "number",
+}
 # Columns that are lists of tables; all others are numbers, unless they are named above.
 _NESTED: Final = ("seats",)
 
 
-def read(path: Path, columns: Mapping[str, Kind]) -> polars.DataFrame:
+def read(path: Path, columns: Mapping[str, ColumnKind]) -> polars.DataFrame:
     """Read a table that has at least these columns; empty where there is no file.
 
     Raises `StoreError` where it is not such a table, or too large.
@@ -85,7 +89,9 @@ def num_rows(path: Path) -> int:
         raise StoreError(f"{path} cannot be read: {untrusted.one_line(str(error))}") from error
 
 
-def _check(path: Path, schema: Mapping[str, polars.DataType], columns: Mapping[str, Kind]) -> None:
+def _check(
+    path: Path, schema: Mapping[str, polars.DataType], columns: Mapping[str, ColumnKind]
+) -> None:
     if len(schema) > _MOST_COLUMNS:
         raise StoreError(f"{path} cannot be read: more than {_MOST_COLUMNS} columns")
     if missing := sorted(columns.keys() - schema.keys()):
@@ -106,7 +112,7 @@ def _check_sizes(path: Path, file: BinaryIO) -> int:
     return parquet_sizes.check(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
 
 
-def _is(found: polars.DataType, wanted: Kind) -> bool:
+def _is(found: polars.DataType, wanted: ColumnKind) -> bool:
     """Whether a column is of a kind; one of nothing but unknown values is of any."""
     import polars
 

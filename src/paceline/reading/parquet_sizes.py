@@ -24,7 +24,7 @@ _MOST_PAGES: Final = 100_000
 _MOST_DEPTH: Final = 16
 _DATA, _DICTIONARY, _DATA_V2 = 0, 2, 3
 
-Fields = dict[int, Any]
+ThriftFields = dict[int, Any]
 
 
 def check(content: memoryview) -> int:
@@ -51,7 +51,7 @@ def check(content: memoryview) -> int:
     return num_rows
 
 
-def _check_column(content: memoryview, column: Fields, most_pages: int) -> int:
+def _check_column(content: memoryview, column: ThriftFields, most_pages: int) -> int:
     """See that a column lies in the file; returns how many pages it has."""
     num_values = _count(column, 5, _MOST_VALUES, "values")
     size = _count(column, 7, len(content), "bytes")
@@ -87,7 +87,7 @@ def _page_values(content: memoryview, at: int, end: int) -> Iterator[int]:
             raise ValueError("a page of another kind")
 
 
-def _count(fields: Fields, key: int, most: int, what: str) -> int:
+def _count(fields: ThriftFields, key: int, most: int, what: str) -> int:
     value = fields.get(key)
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value <= most:
         told = f"{value:,}" if isinstance(value, int) else "no number of"
@@ -95,12 +95,12 @@ def _count(fields: Fields, key: int, most: int, what: str) -> int:
     return value
 
 
-def _structure(fields: Fields, key: int) -> Fields:
+def _structure(fields: ThriftFields, key: int) -> ThriftFields:
     (value,) = _structures({key: [fields.get(key)]}, key)
     return value
 
 
-def _structures(fields: Fields, key: int) -> list[Fields]:
+def _structures(fields: ThriftFields, key: int) -> list[ThriftFields]:
     values = fields.get(key)
     if not isinstance(values, list) or not all(isinstance(each, dict) for each in values):
         raise ValueError("a part is missing")
@@ -115,11 +115,11 @@ class _Thrift:
         self._content = content
         self.at = at
 
-    def structure(self, depth: int = 0) -> Fields:
+    def structure(self, depth: int = 0) -> ThriftFields:
         """Read fields by their numbers."""
         if depth > _MOST_DEPTH:
             raise ValueError("nested too deeply")
-        fields: Fields = {}
+        fields: ThriftFields = {}
         key = 0
         while head := self._byte():
             key = key + (head >> 4) if head >> 4 else self._signed()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import sys
 import types
 from collections.abc import Callable, Mapping
 from functools import cache
@@ -29,6 +30,7 @@ Read = Callable[[Any, str], Any]
 
 _MOST_SHOWN: Final = 40
 _MOST_SECONDS: Final = 1e18
+_MOST_WHOLE: Final = 1 << 64
 _NO_FIELDS: Final[Mapping[str, Any]] = {}
 
 
@@ -154,7 +156,7 @@ def _dict_reader(hint: Any, strict: bool) -> Read:
 
     def read_all(value: Any, where: str) -> Any:
         return {
-            _text(key, where): one(each, f"{where}.{key}")
+            _text(key, where): one(each, f"{where}.{key[:_MOST_SHOWN]}")
             for key, each in _table(value, where).items()
         }
 
@@ -210,19 +212,28 @@ def _flag(value: Any, where: str) -> bool:
 def _whole(value: Any, where: str) -> int:
     if not isinstance(value, int) or isinstance(value, bool):
         raise _wrong(where, value, "a whole number")
+    if abs(value) >= _MOST_WHOLE:
+        raise _wrong(where, value, "a whole number of 64 bits")
     return value
 
 
 def _number(value: Any, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if not _is_number(value) or not math.isfinite(value):
         raise _wrong(where, value, "a finite number")
-    return value
+    return cast("float", value)
 
 
 def _figure(value: Any, where: str) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    if not _is_number(value):
         raise _wrong(where, value, "a number")
-    return value
+    return cast("float", value)
+
+
+def _is_number(value: Any) -> bool:
+    """Whether it is a number that a float can be: a whole number may be too large for that."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    return isinstance(value, float) or abs(value) <= sys.float_info.max
 
 
 _PLAIN: Final[dict[Any, Read]] = {
@@ -236,6 +247,9 @@ _PLAIN: Final[dict[Any, Read]] = {
 
 
 def _wrong(where: str, value: object, wanted: str) -> ValueError:
-    shown = repr(value)
+    try:
+        shown = repr(value)
+    except RecursionError:
+        shown = f"a {type(value).__name__} that is nested too deeply"
     short = shown if len(shown) <= _MOST_SHOWN else f"{shown[:_MOST_SHOWN]}…"
     return ValueError(f"{where or 'it'} = {short}: not {wanted}")

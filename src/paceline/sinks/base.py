@@ -9,14 +9,14 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from pathlib import Path
 
-from paceline.comm.keepsakes import KeptFile, Stream
+from paceline.comm.keepsakes import KeptFile, StreamName
 
 
 class Sink(ABC):
     """One seat's own. Any thread may append."""
 
     @abstractmethod
-    def append(self, what: Stream, data: bytes) -> None:
+    def append(self, what: StreamName, data: bytes) -> None:
         """Add to a stream, in order; does not wait for anybody to read it.
 
         The stream is there from the first call on, even if that has no data.

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Final, Literal, cast, final, get_args
 
-from paceline.comm.keepsakes import KeptFile, Stream
+from paceline.comm.keepsakes import KeptFile, StreamName
 from paceline.comm.roster import Seat
 from paceline.comm.words import Piece
 from paceline.errors import StoreError
@@ -20,7 +20,7 @@ from paceline.seats import Role
 from paceline.sinks.folder import FolderSink
 from paceline.store.runs import RunDir
 
-_STREAMS: Final = get_args(Stream)
+_STREAMS: Final = get_args(StreamName)
 _OF_ROLES: Final[Mapping[Role, tuple[str, ...]]] = {
     # Which worker keeps the model is the driver's word: the first may be gone.
     "worker": ("rows", "losses", "log", "model", "trace", "operators", "state"),
@@ -101,7 +101,7 @@ class _Desk:
         for what in [*self._arriving]:
             self._forget(what)
 
-    def refuse(self, what: Literal[Stream, KeptFile]) -> None:
+    def refuse(self, what: Literal[StreamName, KeptFile]) -> None:
         """Take no more of it: one piece less, and the rest is worth nothing."""
         self._refused.add(what)
         self._forget(what)
@@ -126,7 +126,7 @@ class _Desk:
         self._run.check_there()
         self._num_bytes[what] += len(data)
         if what in _STREAMS:
-            self._kept.append(cast("Stream", what), data)
+            self._kept.append(cast("StreamName", what), data)
             self._kept.close()
         else:
             self._take_file(cast("KeptFile", what), data, piece.digest)

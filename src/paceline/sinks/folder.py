@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, final
 
-from paceline.comm.keepsakes import KeptFile, Stream
+from paceline.comm.keepsakes import KeptFile, StreamName
 from paceline.comm.roster import Seat
 from paceline.sinks.base import Sink
 from paceline.store.checkpoints import seat_state
@@ -25,9 +25,9 @@ class FolderSink(Sink):
     def __init__(self, run: RunDir, seat: Seat) -> None:
         self._run = run
         self._seat = seat
-        self._open: dict[Stream, int] = {}
+        self._open: dict[StreamName, int] = {}
 
-    def append(self, what: Stream, data: bytes) -> None:
+    def append(self, what: StreamName, data: bytes) -> None:
         file = self._open.get(what)
         if file is None:
             flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -48,7 +48,7 @@ class FolderSink(Sink):
         while self._open:
             os.close(self._open.popitem()[1])
 
-    def _stream(self, what: Stream) -> Path:
+    def _stream(self, what: StreamName) -> Path:
         name = self._seat.name
         match what:
             case "rows":  # a monitor's are about its node

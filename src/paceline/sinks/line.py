@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, Final, Literal, final
 
-from paceline.comm.keepsakes import KeptFile, Stream
+from paceline.comm.keepsakes import KeptFile, StreamName
 from paceline.comm.seat_line import SeatLine
 from paceline.comm.words import Piece
 from paceline.errors import Aborted, StoreError
@@ -38,7 +38,7 @@ _PAUSE_S: Final = 0.002
 
 
 @dataclass
-class _Progress:
+class _Sent:
     """How far a stream is."""
 
     start: int = 0
@@ -63,15 +63,15 @@ class LineSink(Sink):
         self._patience_s = patience_s
         self._closing_s = closing_s
         self._lock = threading.Lock()
-        self._waiting: deque[tuple[Piece, _Progress, int]] = deque()
-        self._streams: dict[Stream, _Progress] = {}
+        self._waiting: deque[tuple[Piece, _Sent, int]] = deque()
+        self._streams: dict[StreamName, _Sent] = {}
         self._is_closed = False
 
-    def append(self, what: Stream, data: bytes) -> None:
+    def append(self, what: StreamName, data: bytes) -> None:
         with self._lock:
             if self._is_closed:
                 return
-            stream = self._streams.setdefault(what, _Progress())
+            stream = self._streams.setdefault(what, _Sent())
             if self._has_room(what, stream, len(data)):
                 for start in range(0, len(data) or 1, _PIECE_BYTES):
                     self._queue(what, data[start : start + _PIECE_BYTES], stream)
@@ -79,12 +79,12 @@ class LineSink(Sink):
                 stream.dropped += 1
             self._offer_all()
 
-    def _has_room(self, what: Stream, stream: _Progress, num_bytes: int) -> bool:
+    def _has_room(self, what: StreamName, stream: _Sent, num_bytes: int) -> bool:
         if what == "losses" and stream.dropped:
             return False  # losses have no numbers: behind a gap they would be those of other steps
         return stream.waiting_bytes + num_bytes <= self._most_waiting_bytes
 
-    def _queue(self, what: Stream, data: bytes, stream: _Progress) -> None:
+    def _queue(self, what: StreamName, data: bytes, stream: _Sent) -> None:
         piece = _piece(what, stream.start, data, dropped=stream.dropped)
         stream.start += len(data)
         stream.waiting_bytes += len(data)
@@ -117,7 +117,7 @@ class LineSink(Sink):
     def _deliver(self, piece: Piece) -> None:
         """Wait until a piece is sent, after all that waits."""
         with self._lock:
-            self._waiting.append((piece, _Progress(), 0))
+            self._waiting.append((piece, _Sent(), 0))
         if not self._wait_for_room(self._patience_s):
             raise StoreError(
                 f"the driver took nothing of the {piece.what} for {self._patience_s:g} s"
@@ -161,7 +161,7 @@ def _pieces(what: KeptFile, file: BinaryIO) -> Iterator[Piece]:
 
 
 def _piece(
-    what: Literal[Stream, KeptFile],
+    what: Literal[StreamName, KeptFile],
     start: int,
     data: bytes,
     *,

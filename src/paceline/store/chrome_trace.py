@@ -67,7 +67,7 @@ def _events(run: RunDir, result: Result) -> Iterator[Event]:
 
 
 def _grouped(
-    path: Path, columns: Mapping[str, frames.Kind], key: str
+    path: Path, columns: Mapping[str, frames.ColumnKind], key: str
 ) -> Iterator[tuple[str, list[Row]]]:
     found = frames.read(path, columns).to_dicts()
     rows = sorted(found, key=lambda row: (row[key], row["time_s"]))

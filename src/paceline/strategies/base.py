@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Self
 
-from paceline.arithmetic.exchange import Exchange
+from paceline.arithmetic.exchange import ExchangePattern
 from paceline.description import Description
 from paceline.errors import PeerLost, Problem, StateError
 from paceline.strategies.place import Place
@@ -348,7 +348,7 @@ class Strategy(Description, ABC):
         del nodes
         return None
 
-    def pattern(self, num_workers: int) -> Exchange | None:
+    def pattern(self, num_workers: int) -> ExchangePattern | None:
         """Say how gradients are exchanged, as far as time is concerned: what a plan is made of.
 
         None where that is not known: then it cannot be planned.

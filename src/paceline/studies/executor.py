@@ -43,13 +43,13 @@ class StudyStanding:
     """For the whole study, judged by the runs that are finished; None while none is."""
 
 
-Watch = Callable[[StudyStanding], None]
+WatchStudy = Callable[[StudyStanding], None]
 
 
 def carry_out(
     runs: Sequence[SettledRun],
     folder: StudyDir,
-    watch: Watch | None = None,
+    watch: WatchStudy | None = None,
     *,
     begin: Callable[[], None] = lambda: None,
 ) -> Evidence:
@@ -79,7 +79,7 @@ class _Course:
     """What is finished, what failed, and how long it took."""
 
     def __init__(
-        self, runs: Sequence[SettledRun], folder: StudyDir, contents: Contents, watch: Watch
+        self, runs: Sequence[SettledRun], folder: StudyDir, contents: Contents, watch: WatchStudy
     ) -> None:
         self._runs = runs
         self._folder = folder

@@ -13,7 +13,7 @@ from paceline.system.descriptors import descriptors, held_socket
 _BYTES_ACKED: Final = struct.Struct("=120xQ")
 _SIZE: Final = 256
 
-Ends = tuple[str, int, str, int]
+Addresses = tuple[str, int, str, int]
 
 
 @final
@@ -24,8 +24,8 @@ class TcpCounts:
     """
 
     def __init__(self) -> None:
-        self._before: dict[Ends, int] = {}
-        self._seen: dict[Ends, int] = {}
+        self._before: dict[Addresses, int] = {}
+        self._seen: dict[Addresses, int] = {}
 
     def begin(self) -> None:
         """Count from here on."""
@@ -44,7 +44,7 @@ class TcpCounts:
         return found
 
 
-def _connections() -> dict[Ends, int]:
+def _connections() -> dict[Addresses, int]:
     found = {}
     for descriptor in descriptors():
         try:

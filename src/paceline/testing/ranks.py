@@ -27,8 +27,10 @@ from paceline.comm.zmq import ZmqChannel
 from paceline.seats import parsed, seat_name, worker_names
 from paceline.system import linux
 
-Kind = Literal["ring", "ring-tcp", "halving", "shared", "hierarchical", "hierarchical-halving"]
-KINDS: Final[Sequence[Kind]] = get_args(Kind)
+AllReduceKind = Literal[
+    "ring", "ring-tcp", "halving", "shared", "hierarchical", "hierarchical-halving"
+]
+KINDS: Final[Sequence[AllReduceKind]] = get_args(AllReduceKind)
 Body = Callable[[AllReduce], Any]
 """What every rank does; its answer must fit into JSON."""
 
@@ -44,7 +46,7 @@ class RankFailed(Exception):
 class _Ranks:
     """What every process knows of the group."""
 
-    kind: Kind
+    kind: AllReduceKind
     names: list[str]
     holdings: Mapping[str, Holdings]
     roster: Roster
@@ -80,7 +82,7 @@ class _Ranks:
 
 
 def reduce_together(
-    kind: Kind,
+    kind: AllReduceKind,
     num_ranks: int,
     body: Body,
     *,

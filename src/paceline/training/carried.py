@@ -19,7 +19,7 @@ from paceline.errors import Problem, SpecError
 if TYPE_CHECKING:
     from torch.optim import Optimizer
 
-Cut = Callable[[int], Sequence[tuple[int, int]]]
+Chunking = Callable[[int], Sequence[tuple[int, int]]]
 """Takes the length of a vector; says where its blocks begin and end."""
 
 
@@ -96,7 +96,7 @@ def trained_by(
 
 
 def lay_out(
-    trained: ScriptParameters, cut: Cut, numbers_of: Callable[[tuple[int, int]], int]
+    trained: ScriptParameters, cut: Chunking, numbers_of: Callable[[tuple[int, int]], int]
 ) -> list[Stretch]:
     """Lay parameters out in blocks, each with a header; `numbers_of` says how long a group's is."""
     total = sum(each.numel() for each in trained.parameters)

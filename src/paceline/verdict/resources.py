@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final, Literal, final
 if TYPE_CHECKING:
     from paceline.outcome.results import NodeUsage, Result, ServerTotals, WorkerTotals
 
-Kind = Literal["link", "thread", "cores", "disk", "host"]
+ResourceKind = Literal["link", "thread", "cores", "disk", "host"]
 _MEGA: Final = 1e6
 # What a packet of TCP carries besides its payload; rates of links count it, bytes do not.
 _HEADER_BYTES: Final = 66
@@ -20,7 +20,7 @@ _HEADER_BYTES: Final = 66
 class Resource:
     """Something that seats share, and how much of it they used."""
 
-    kind: Kind
+    kind: ResourceKind
     where: str
     """A node or a seat; `host` is the machine itself."""
     label: str

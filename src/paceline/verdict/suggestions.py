@@ -15,7 +15,7 @@ from paceline.arithmetic.costs import NO_COSTS
 from paceline.arithmetic.exchange import (
     CHUNK_BYTES,
     AllReducePattern,
-    Exchange,
+    ExchangePattern,
     Servers,
     chunk_bytes_of,
 )
@@ -127,7 +127,7 @@ def _spread_gain(view: Measured, layout: Layout) -> float | None:
     return _gain_with(spread, view)
 
 
-def _gain_with(exchange: Exchange, view: Measured) -> float:
+def _gain_with(exchange: ExchangePattern, view: Measured) -> float:
     """What another exchange between the same workers brings, by the arithmetic of plans.
 
     Over the run's slowest link and its latency, and at what its servers took for each byte. What

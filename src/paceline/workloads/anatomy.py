@@ -25,7 +25,7 @@ from paceline.training.answers import model_of
 from paceline.training.rows import Rows
 from paceline.workloads.base import Workload
 
-Loss = Callable[[nn.Module, Sequence[Tensor]], Tensor]
+LossFunction = Callable[[nn.Module, Sequence[Tensor]], Tensor]
 Shape = tuple[int, ...]
 
 FLOAT_BYTES: Final = 4
@@ -87,7 +87,7 @@ def undrawn_model(workload: Workload) -> nn.Module:
         return model_of(workload)
 
 
-def dissect(model: nn.Module, loss: Loss, batch: Sequence[Tensor]) -> Anatomy:
+def dissect(model: nn.Module, loss: LossFunction, batch: Sequence[Tensor]) -> Anatomy:
     """Take apart a model by computing the loss of one row."""
     was_training = model.training
     model.eval()  # batch normalisation has no statistics of a single row

@@ -11,14 +11,14 @@ import torch
 from paceline.comm.allreduce.base import AllReduce
 from paceline.comm.allreduce.overlapped import Overlapped
 from paceline.comm.allreduce.shared import SLOT_BYTES
-from paceline.testing.ranks import KINDS, Kind, RankFailed, reduce_together
+from paceline.testing.ranks import KINDS, AllReduceKind, RankFailed, reduce_together
 
 DTYPES = (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64)
 # Nothing, one value, a prime, not divisible by any number of ranks tried, more than any buffer.
 SIZES = (0, 1, 7, 10_007, 2 * 3 * 4 * 5 * 7 * 8 + 1, SLOT_BYTES // 4 + 3, 2 * SLOT_BYTES // 4 + 5)
 
 # Two that are tried alone already, one below the other.
-_JOINED: Kind = "hierarchical-halving"
+_JOINED: AllReduceKind = "hierarchical-halving"
 every_kind = pytest.mark.parametrize(
     "kind",
     [pytest.param(each, marks=[pytest.mark.thorough] * (each == _JOINED)) for each in KINDS],
@@ -57,7 +57,7 @@ def sum_everything(all_reduce: AllReduce) -> None:
     [1, 2, 3, *(pytest.param(each, marks=pytest.mark.thorough) for each in (4, 5, 6, 7)), 8],
 )
 @every_kind
-def test_every_rank_gets_the_sum_and_the_mean(kind: Kind, num_ranks: int):
+def test_every_rank_gets_the_sum_and_the_mean(kind: AllReduceKind, num_ranks: int):
     reduce_together(kind, num_ranks, sum_everything)
 
 
@@ -76,7 +76,7 @@ def sum_what_is_allocated(all_reduce: AllReduce) -> None:
 
 @pytest.mark.parametrize("num_ranks", [1, 2, 3, 5])
 @every_kind
-def test_memory_it_allocated_is_reduced_in_place(kind: Kind, num_ranks: int):
+def test_memory_it_allocated_is_reduced_in_place(kind: AllReduceKind, num_ranks: int):
     reduce_together(kind, num_ranks, sum_what_is_allocated, room_bytes=4 * 500_001)
 
 
@@ -92,7 +92,7 @@ def reduce_random_values(all_reduce: AllReduce) -> list[int]:
 
 @pytest.mark.parametrize("num_ranks", [2, 3, 4])
 @every_kind
-def test_all_ranks_get_the_same_bits_every_time(kind: Kind, num_ranks: int):
+def test_all_ranks_get_the_same_bits_every_time(kind: AllReduceKind, num_ranks: int):
     once = reduce_together(kind, num_ranks, reduce_random_values)
     again = reduce_together(kind, num_ranks, reduce_random_values)
     assert once == again
@@ -114,7 +114,7 @@ def overwrite_at_once(all_reduce: AllReduce) -> None:
 
 
 @every_kind
-def test_a_buffer_may_be_overwritten_the_instant_the_call_returns(kind: Kind):
+def test_a_buffer_may_be_overwritten_the_instant_the_call_returns(kind: AllReduceKind):
     reduce_together(kind, 3, overwrite_at_once)
 
 
@@ -140,7 +140,7 @@ def many_in_flight(all_reduce: AllReduce) -> None:
 
 
 @every_kind
-def test_many_in_flight_end_in_the_order_they_were_begun(kind: Kind):
+def test_many_in_flight_end_in_the_order_they_were_begun(kind: AllReduceKind):
     reduce_together(kind, 3, many_in_flight)
 
 
@@ -155,7 +155,7 @@ def broadcast_and_gather(all_reduce: AllReduce) -> None:
 
 @pytest.mark.parametrize("num_ranks", [1, 3])
 @every_kind
-def test_rank_0_tells_all_and_all_tell_each_other(kind: Kind, num_ranks: int):
+def test_rank_0_tells_all_and_all_tell_each_other(kind: AllReduceKind, num_ranks: int):
     reduce_together(kind, num_ranks, broadcast_and_gather)
 
 
@@ -173,7 +173,7 @@ def die_in_the_middle(all_reduce: AllReduce) -> None:
 
 @pytest.mark.parametrize("num_ranks", [2, 4])
 @every_kind
-def test_a_rank_that_dies_is_named_on_every_other(kind: Kind, num_ranks: int):
+def test_a_rank_that_dies_is_named_on_every_other(kind: AllReduceKind, num_ranks: int):
     with pytest.raises(RankFailed) as raised:
         reduce_together(kind, num_ranks, die_in_the_middle)
     told = str(raised.value).split("; ")
@@ -192,5 +192,5 @@ def reduce_what_cannot_be(all_reduce: AllReduce) -> None:
 
 
 @every_kind
-def test_what_is_not_a_vector_is_refused(kind: Kind):
+def test_what_is_not_a_vector_is_refused(kind: AllReduceKind):
     reduce_together(kind, 1, reduce_what_cannot_be)

@@ -26,7 +26,7 @@ _TOKEN_BYTES: Final = 32
 _PATIENCE_S: Final = 15.0
 
 Pair = tuple[str, str]
-Answer = Expecting | Probed | Unprobed
+ProbeAnswer = Expecting | Probed | Unprobed
 
 
 @final
@@ -77,7 +77,7 @@ class Pairs:
             words = [_heard(line_to(node), tokens[pair]) for node in pair]
             self._note(pair, interface, words)
 
-    def _note(self, pair: Pair, interface: str | None, words: Sequence[Answer | None]) -> None:
+    def _note(self, pair: Pair, interface: str | None, words: Sequence[ProbeAnswer | None]) -> None:
         """Keep what both ends found out; of the round trip, what the one that called did."""
         calls, called = words
         if not (isinstance(calls, Probed) and isinstance(called, Probed)):
@@ -108,15 +108,15 @@ def _say(line: Line, word: Word) -> None:
         return  # who waits for its answer notices
 
 
-def _heard(line: Line, token: str) -> Answer | None:
+def _heard(line: Line, token: str) -> ProbeAnswer | None:
     """Wait for what is said of one pair; what was meant for an earlier one comes too late."""
     with contextlib.suppress(LineClosed):
         for left_s in time_left(_PATIENCE_S):
             word = line.receive(left_s)
-            if isinstance(word, Answer) and word.token == token:
+            if isinstance(word, ProbeAnswer) and word.token == token:
                 return word
     return None
 
 
-def _reason(word: Answer | None) -> str:
+def _reason(word: ProbeAnswer | None) -> str:
     return word.reason if isinstance(word, Unprobed) else "no answer"

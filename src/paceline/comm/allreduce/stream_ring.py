@@ -26,6 +26,7 @@ from paceline.comm.allreduce.small_ring import different_tensors
 from paceline.comm.allreduce.streams import Streams
 from paceline.comm.base import Message, bytes_of
 from paceline.errors import PeerLost
+from paceline.system.waiting import time_left
 
 if TYPE_CHECKING:
     import torch
@@ -274,8 +275,8 @@ class _Incoming:
 
     def _hear_why(self) -> None:
         """Wait for the word that ends the run, or the formation; the stream has ended already."""
-        deadline_s, never = monotonic() + _MOST_BROKEN_S, select.poll()
-        while monotonic() < deadline_s:
+        never = select.poll()
+        for _ in time_left(_MOST_BROKEN_S):
             self._mail.look(self._epoch)
             never.poll(_LOOK_MS)
         raise PeerLost(self._sender, "its connection ended while tensors were on their way")

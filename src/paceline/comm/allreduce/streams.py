@@ -19,11 +19,11 @@ import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from time import monotonic
 from typing import TYPE_CHECKING, Final, final
 
 from paceline.comm.allreduce.mail import Mail
 from paceline.comm.allreduce.small_ring import different_tensors
+from paceline.system.waiting import Deadline
 
 if TYPE_CHECKING:
     from paceline.comm.base import Message
@@ -152,12 +152,12 @@ def _call(host: str, offered: tuple[int, bytes], mail: Mail, epoch: int) -> sock
 
 
 def _is_connected(made: socket.socket, mail: Mail, epoch: int) -> bool:
-    deadline_s = monotonic() + _CALL_S
+    deadline = Deadline(_CALL_S)
     ready = select.poll()
     ready.register(made, select.POLLOUT)
     while not ready.poll(_LOOK_MS):
         mail.look(epoch)
-        if monotonic() > deadline_s:
+        if not deadline.left_s:
             return False
     return made.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR) == 0
 
@@ -197,8 +197,8 @@ class _Door:
 
     def let_in(self, mail: Mail, epoch: int) -> socket.socket | None:
         """Wait for who shows the token; None where nobody does in time."""
-        deadline_s = monotonic() + _LET_IN_S
-        while self._listener is not None and monotonic() < deadline_s:
+        deadline = Deadline(_LET_IN_S)
+        while self._listener is not None and deadline.left_s:
             ready = _readable([self._listener, *self._waiting])
             if not ready:
                 mail.look(epoch)

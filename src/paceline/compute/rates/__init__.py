@@ -19,6 +19,7 @@ from paceline.system.named_files import found_at
 PREFIX: Final = "replay:"
 REAL: Final = "cpu"
 _MOST_BYTES: Final = 16 * untrusted.MIB
+_MOST_SHOWN: Final = 40
 # Back-propagation multiplies twice for each multiplication forward: once for the gradient of the
 # weights, once for that of the inputs.
 _BACKWARD_SHARE: Final = 2 / 3
@@ -150,11 +151,24 @@ def device_rates(device: str) -> DeviceRates:
     except (OSError, ValueError) as error:
         reason = f"not a readable rates file: {error}"
         raise SpecError([Problem("device", device, reason, choices())]) from error
-    read = build(DeviceRates, table, device)
+    return _checked(table, device)
+
+
+def rates_in(text: str, where: str) -> DeviceRates:
+    """Read what a node has measured, in TOML; `where` is how problems call it."""
+    try:
+        table = untrusted.parsed_toml(text)
+    except ValueError as error:
+        raise SpecError([Problem(where, text[:_MOST_SHOWN], f"no rates: {error}")]) from error
+    return _checked(table, where)
+
+
+def _checked(table: Mapping[str, Any], where: str) -> DeviceRates:
+    read = build(DeviceRates, table, where)
     odd = {key: value for key, value in read.workloads.items() if not isinstance(value, Mapping)}
     if odd:
-        where = f"{device}: workloads"
-        raise SpecError([Problem(f"{where}.{k}", v, "not a table") for k, v in odd.items()])
+        prefix = f"{where}: workloads"
+        raise SpecError([Problem(f"{prefix}.{k}", v, "not a table") for k, v in odd.items()])
     return read
 
 

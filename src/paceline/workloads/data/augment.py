@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from paceline.workloads.data.images import Bytes
+from paceline.workloads.data.images import ByteArray
 
-Numbers = npt.NDArray[np.uint64]
+Bits64 = npt.NDArray[np.uint64]
 Places = npt.NDArray[np.int64]
 
 # The constants of splitmix64 (Steele, Lea and Flood, 2014).
@@ -38,13 +38,13 @@ def changes(seed: int, position: int, count: int) -> Changes:
     return Changes(_fraction(low), _fraction(middle), (bits >> np.uint64(63)).astype(np.bool_))
 
 
-def random_bits(seed: int, position: int, count: int) -> Numbers:
+def random_bits(seed: int, position: int, count: int) -> Bits64:
     """Give 64 random bits for each of `count` positions: a hash of seed and position."""
     counters = np.arange(position, position + count, dtype=np.uint64)
     return _mixed(_mixed(np.full(1, seed, dtype=np.uint64)) + counters)
 
 
-def crops(pixels: Bytes, padding: int, drawn: Changes) -> Bytes:
+def crops(pixels: ByteArray, padding: int, drawn: Changes) -> ByteArray:
     """Cut each of [n, channel, height, width] anew out of itself, padded with black."""
     edges = ((0, 0), (0, 0), (padding, padding), (padding, padding))
     padded = np.pad(pixels, edges)
@@ -55,19 +55,19 @@ def crops(pixels: Bytes, padding: int, drawn: Changes) -> Bytes:
     return mirror(cuts[np.arange(len(pixels)), 0, down, right], drawn)
 
 
-def mirror(pixels: Bytes, drawn: Changes) -> Bytes:
+def mirror(pixels: ByteArray, drawn: Changes) -> ByteArray:
     """Turn left and right about in the pictures drawn for it, in place."""
     pixels[drawn.mirrored] = pixels[drawn.mirrored, ..., ::-1]
     return pixels
 
 
-def _fraction(bits: Numbers) -> npt.NDArray[np.float64]:
+def _fraction(bits: Bits64) -> npt.NDArray[np.float64]:
     """Make a fraction below one of the lowest bits."""
     scale = 1 << int(_BITS_EACH)
     return (bits & np.uint64(scale - 1)).astype(np.float64) / scale
 
 
-def _mixed(numbers: Numbers) -> Numbers:
+def _mixed(numbers: Bits64) -> Bits64:
     mixed = (numbers + np.uint64(1)) * _GOLDEN
     for shift, factor in zip(_SHIFTS, _FACTORS, strict=True):
         mixed = (mixed ^ (mixed >> shift)) * factor

@@ -9,7 +9,7 @@ from typing import Literal
 
 from paceline.workloads.data.catalogue import MNIST, DataFile, DataSet
 
-State = Literal["ok", "missing", "corrupt"]
+Condition = Literal["ok", "missing", "corrupt"]
 
 
 @dataclass(frozen=True)
@@ -18,7 +18,7 @@ class FileState:
 
     file: DataFile
     path: Path
-    state: State
+    state: Condition
     reason: str = ""
     got_md5: str = ""
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final, final
 import numpy as np
 
 from paceline.errors import DataError
-from paceline.workloads.data.images import Bytes, Split
+from paceline.workloads.data.images import ByteArray, Split
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -66,7 +66,7 @@ def files_of(folder: Path, split: Split, test_share: float) -> Files:
     return Files([path for path, _ in found], [number for _, number in found], names)
 
 
-def decoded(path: Path, size: int, down: float, right: float) -> Bytes:
+def decoded(path: Path, size: int, down: float, right: float) -> ByteArray:
     """A picture as [3, size, size]: made a little larger than that, then cut where it is said."""
     from PIL import Image
 

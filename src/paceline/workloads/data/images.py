@@ -16,15 +16,15 @@ from paceline.workloads.data.checks import check, check_size, presence
 
 Split = Literal["train", "test"]
 Subset = Literal["auto", "full", "tenth"]
-Bytes = npt.NDArray[np.uint8]
+ByteArray = npt.NDArray[np.uint8]
 
 
 @dataclass(frozen=True, eq=False)
 class Images:
     """Images, one label each, and a line that says where they came from."""
 
-    images: Bytes  # [n, height, width] grey, or [n, channel, height, width] colour
-    labels: Bytes  # [n]
+    images: ByteArray  # [n, height, width] grey, or [n, channel, height, width] colour
+    labels: ByteArray  # [n]
     origin: str
 
     def __len__(self) -> int:

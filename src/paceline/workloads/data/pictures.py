@@ -14,7 +14,7 @@ from torch.nn import functional
 from paceline.workloads.base import Batch, Data
 from paceline.workloads.data.augment import Changes, changes, crops, mirror
 from paceline.workloads.data.folder import Files, decoded
-from paceline.workloads.data.images import Bytes, Images
+from paceline.workloads.data.images import ByteArray, Images
 from paceline.workloads.data.stream import prepared
 from paceline.workloads.order import Draw, Order
 
@@ -33,7 +33,7 @@ class Format:
     dtype: torch.dtype
     channels_last: bool
 
-    def tensor(self, pixels: Bytes) -> Tensor:
+    def tensor(self, pixels: ByteArray) -> Tensor:
         """Make network input of [n, 3, height, width] bytes."""
         layout = torch.channels_last if self.channels_last else torch.contiguous_format
         values = torch.from_numpy(pixels).to(self.dtype, memory_format=layout)

@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 Item = TypeVar("Item")
 Made = TypeVar("Made")
 Raw = TypeVar("Raw")
-Kept = TypeVar("Kept")
 
 
 def prepared(
@@ -115,7 +114,7 @@ class Stream(Data, ABC, Generic[Raw]):
         self._held = self.holding(self.read)
 
     @final
-    def holding(self, make: Callable[[Block], Kept]) -> BlockCache[Kept]:
+    def holding(self, make: Callable[[Block], Made]) -> BlockCache[Made]:
         """Hold what is made of blocks, as many of them as are in use at a time."""
         return BlockCache(make, self._most_held)
 
@@ -222,17 +221,17 @@ class Stream(Data, ABC, Generic[Raw]):
 
 
 @final
-class BlockCache(Generic[Kept]):
+class BlockCache(Generic[Made]):
     """What is made of the blocks used last, of each once however many threads want it."""
 
-    def __init__(self, make: Callable[[Block], Kept], most_rows: int) -> None:
+    def __init__(self, make: Callable[[Block], Made], most_rows: int) -> None:
         self._make = make
         self._most_rows = most_rows
         self._num_rows = 0
-        self._blocks: OrderedDict[Block, Future[Kept]] = OrderedDict()
+        self._blocks: OrderedDict[Block, Future[Made]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def of(self, block: Block) -> Kept:
+    def of(self, block: Block) -> Made:
         """Give what is made of a block, from memory if it is there."""
         with self._lock:
             held = self._blocks.get(block)

@@ -14,7 +14,7 @@ from paceline.workloads.data.sparse import tfrecord as tfrecord_module
 from paceline.workloads.data.sparse.binary import RowsHeader
 from paceline.workloads.data.sparse.convert import VOCABULARY
 from paceline.workloads.data.sparse.examples import Examples
-from paceline.workloads.data.sparse.vocabulary import Vocabulary
+from paceline.workloads.data.sparse.vocabulary import FeatureVocabulary
 from tests.workloads.data.sparse.rows import made
 
 ROWS = made(600)
@@ -106,7 +106,7 @@ def test_a_vocabulary_numbers_each_feature_that_occurs(tmp_path):
 
 def test_a_vocabulary_remembers_through_many_merges(monkeypatch):
     monkeypatch.setattr("paceline.workloads.data.sparse.vocabulary._LEAST_MERGED", 8)
-    vocabulary, generator = Vocabulary(np.zeros(0, np.uint64)), np.random.default_rng(0)
+    vocabulary, generator = FeatureVocabulary(np.zeros(0, np.uint64)), np.random.default_rng(0)
     known: dict[int, int] = {}
     for _ in range(60):
         keys = generator.integers(0, 400, (5, 3)).astype(np.uint64)

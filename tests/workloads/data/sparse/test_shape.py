@@ -15,7 +15,7 @@ SEEN_TEN_TIMES |= {7: 11_969, 11: 5_177, 15: 11_421, 18: 4_653, 24: 59_695}
 
 
 @pytest.fixture(scope="module")
-def fields() -> shape.Fields:
+def fields() -> shape.DrawnFields:
     return shape.drawn(40_000, np.random.default_rng(5))
 
 
@@ -54,7 +54,7 @@ def test_values_stay_within_what_is_published(fields):
 
 def test_the_text_of_rows_is_read_as_the_same_features(fields):
     labels = np.arange(200) % 2
-    part = shape.Fields(fields.integers[:200], fields.categories[:200], fields.is_empty[:200])
+    part = shape.DrawnFields(fields.integers[:200], fields.categories[:200], fields.is_empty[:200])
     found = criteo.parse(part.text(labels))
     assert not found.bad
     assert (found.keys == part.keys()).all()

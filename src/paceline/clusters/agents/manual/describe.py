@@ -34,7 +34,7 @@ from paceline.comm.vocabularies import NOTHING
 from paceline.description import Positive
 from paceline.errors import NodeMissing, Problem, RunError
 
-Role = Literal["ps", "worker"]
+HostRole = Literal["ps", "worker"]
 Port = Annotated[int, Ge(1), Le(65535)]
 
 # The secret of this process, once it was taken out of the environment.
@@ -47,7 +47,7 @@ _listed: Final[list[str]] = []
 class Manual(Remote):
     """Machines on each of which somebody types `paceline join`."""
 
-    hosts: dict[Role, tuple[str, ...]] = field(default_factory=dict)
+    hosts: dict[HostRole, tuple[str, ...]] = field(default_factory=dict)
     """Who sits where: `worker` and `ps`, each a list of `HOST` or `HOST:PORT`. With a port, that
     worker or server listens there; without one, at any that is free."""
     port: Port = PORT
@@ -98,7 +98,7 @@ class Manual(Remote):
         monitors = [Seat("monitor", index, node) for index, node in enumerate(watched)]
         return [*workers, *servers, *monitors]
 
-    def _entries(self, role: Role, number: int) -> list[str]:
+    def _entries(self, role: HostRole, number: int) -> list[str]:
         """Give the host of each seat of a role; servers without any sit with the workers."""
         entries = self.hosts.get(role) or self.hosts.get("worker", ())
         return [entries[index % len(entries)] for index in range(number)] if entries else []

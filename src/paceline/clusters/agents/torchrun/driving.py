@@ -19,7 +19,7 @@ from paceline.clusters.agents.torchrun.words import PULSE, Hello, StoreWord
 from paceline.comm.invitation import Invitation
 from paceline.errors import NodeMissing, RunError
 from paceline.system.interpreter import own_command
-from paceline.system.waiting import end_of, time_left
+from paceline.system.waiting import Deadline, end_of, time_left
 
 _LEAVING_S: Final = 5.0
 _TICK_S: Final = 0.05
@@ -47,10 +47,9 @@ class Assembly:
     def gather(self) -> None:
         """Wait for all nodes; raises `NodeMissing` of one that is late or has another secret."""
         self._store.beat(PULSE)
-        deadline_s = time.monotonic() + self._patience_s
+        deadline = Deadline(self._patience_s)
         for rank in range(1, self.place.num_nodes):
-            left_s = max(0.0, deadline_s - time.monotonic())
-            data = self._store.wait(words.hello_key(rank), left_s)
+            data = self._store.wait(words.hello_key(rank), deadline.left_s)
             if data is None:
                 reason = (
                     f"said nothing within {self._patience_s:g} s: torchrun's output there says why"

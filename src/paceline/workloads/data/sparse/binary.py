@@ -38,7 +38,7 @@ VECTOR_FILES: dict[str, np.dtype[Any]] = {
     "values.f4": np.dtype("<f4"),
 }
 
-Kind = Literal["criteo", "libsvm", "tfrecord"]
+RowsKind = Literal["criteo", "libsvm", "tfrecord"]
 Coding = Literal["hash", "vocabulary", "index"]
 """What a feature's number is: a hash of 32 bits, one of a vocabulary, or as it was in the file."""
 
@@ -57,7 +57,7 @@ class _Format:
 class RowsHeader:
     """What there is to know of converted rows."""
 
-    kind: Kind
+    kind: RowsKind
     coding: Coding
     width: int | None
     """Features of each row, where all have as many; None: they differ."""

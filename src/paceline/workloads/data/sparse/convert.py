@@ -24,7 +24,7 @@ from paceline.workloads.data.sparse.files import opened
 from paceline.workloads.data.sparse.libsvm import MOST_FEATURES
 from paceline.workloads.data.sparse.notes import Conversion, Notes
 from paceline.workloads.data.sparse.parsers import (
-    Format,
+    RowsFormat,
     criteo_text,
     kind_of_rows,
     libsvm_text,
@@ -32,7 +32,7 @@ from paceline.workloads.data.sparse.parsers import (
 )
 from paceline.workloads.data.sparse.reading import BadRows, Judge, Parse, blocks_of, placer
 from paceline.workloads.data.sparse.rowfile import RowFile
-from paceline.workloads.data.sparse.vocabulary import Vocabulary
+from paceline.workloads.data.sparse.vocabulary import FeatureVocabulary
 from paceline.workloads.data.sparse.writing import MatrixWriter, VectorWriter, Writer, Written, cut
 from paceline.workloads.data.stream import prepared
 
@@ -48,7 +48,7 @@ def convert(
     out: Path,
     *,
     progress: Progress,
-    format_: Format = "auto",
+    format_: RowsFormat = "auto",
     numbering: Numbering = "hash",
     bad_rows: BadRows = "stop",
     data_dir: Path | None = None,
@@ -199,7 +199,7 @@ class _Numberer:
 
     def __init__(self, path: Path, num_known: int) -> None:
         self._file = cut(path, num_known * _KEY.itemsize)
-        self._vocabulary = Vocabulary(np.fromfile(path, _KEY))
+        self._vocabulary = FeatureVocabulary(np.fromfile(path, _KEY))
 
     def numbers(self, keys: Array) -> Array:
         """Give features their numbers; new ones are added."""

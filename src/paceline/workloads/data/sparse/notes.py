@@ -12,7 +12,7 @@ from paceline.errors import DataError
 from paceline.reading import untrusted
 from paceline.reading.schema import read
 from paceline.store.whole_files import write_atomically
-from paceline.workloads.data.sparse.binary import MOST, NOTES, Coding, Kind
+from paceline.workloads.data.sparse.binary import MOST, NOTES, Coding, RowsKind
 from paceline.workloads.data.sparse.features import NUM_COLUMNS
 from paceline.workloads.data.sparse.reading import BadRows
 from paceline.workloads.data.sparse.rowfile import RowFile
@@ -28,13 +28,13 @@ class Conversion:
     """What a conversion was asked for; another one may not go on where it ended."""
 
     source: list[list[Any]]
-    kind: Kind
+    kind: RowsKind
     coding: Coding
     bad_rows: BadRows
 
     @staticmethod
     def of(
-        files: Sequence[RowFile], *, kind: Kind, coding: Coding, bad_rows: BadRows
+        files: Sequence[RowFile], *, kind: RowsKind, coding: Coding, bad_rows: BadRows
     ) -> Conversion:
         """Know files by name, size and when they were last changed."""
         states = [(file.path.name, file.path.stat()) for file in files]

@@ -7,16 +7,16 @@ from typing import Literal
 
 from paceline.errors import DataError
 from paceline.workloads.data.sparse import criteo, example, libsvm
-from paceline.workloads.data.sparse.binary import Kind
+from paceline.workloads.data.sparse.binary import RowsKind
 from paceline.workloads.data.sparse.examples import Array, Examples, Parsed
 from paceline.workloads.data.sparse.reading import Parse
 from paceline.workloads.data.sparse.rowfile import RowFile
 from paceline.workloads.data.sparse.tfrecord import TfRecords
 
-Format = Literal["auto", "criteo", "libsvm", "tfrecord"]
+RowsFormat = Literal["auto", "criteo", "libsvm", "tfrecord"]
 
 
-def kind_of_rows(file: RowFile, wanted: Format = "auto") -> Kind:
+def kind_of_rows(file: RowFile, wanted: RowsFormat = "auto") -> RowsKind:
     """Say what kind of rows a file holds; text is judged by its first line."""
     is_tfrecord = isinstance(file, TfRecords)
     if is_tfrecord or wanted == "tfrecord":

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, final
 
 from paceline.errors import DataError
 from paceline.workloads.data.sparse import binary, reading
-from paceline.workloads.data.sparse.binary import Kind
+from paceline.workloads.data.sparse.binary import RowsKind
 from paceline.workloads.data.sparse.examples import Examples
 from paceline.workloads.data.sparse.reading import BadRows, Judge, Parse, num_rows_of
 from paceline.workloads.data.sparse.rowfile import RowFile
@@ -50,7 +50,7 @@ class RowSet(ABC):
 class Converted(RowSet):
     """Rows of a folder that `paceline data convert` wrote."""
 
-    def __init__(self, folder: Path, kinds: Sequence[Kind], num_weights: int | None) -> None:
+    def __init__(self, folder: Path, kinds: Sequence[RowsKind], num_weights: int | None) -> None:
         """Open a folder; there must be a weight for each feature, if their number is given."""
         self._folder = folder
         self._known = known = binary.described(folder)

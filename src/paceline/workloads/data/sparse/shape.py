@@ -58,7 +58,7 @@ _NUM_TRIED = 50_000
 
 @final
 @dataclass(frozen=True, eq=False)
-class Fields:
+class DrawnFields:
     """What stands in the columns of some rows."""
 
     integers: Array  # [n, 13] int64
@@ -84,7 +84,7 @@ class Fields:
         return "".join(f"{line}\n" for line in lines).encode()
 
 
-def drawn(num_rows: int, generator: np.random.Generator) -> Fields:
+def drawn(num_rows: int, generator: np.random.Generator) -> DrawnFields:
     """Draw what stands in so many rows."""
     ranks = np.empty((num_rows, NUM_CATEGORIES), np.uint32)
     for column, (count, exponent) in enumerate(zip(CARDINALITIES, EXPONENTS, strict=True)):
@@ -94,10 +94,10 @@ def drawn(num_rows: int, generator: np.random.Generator) -> Fields:
         largest = int(np.exp(np.sqrt(num_buckets - 4)))
         integers[:, column] = _power_law(generator.random(num_rows), largest, _INTEGER_EXPONENT)
     is_empty = generator.random((num_rows, NUM_COLUMNS)) < np.array(EMPTY_PERCENT) / 100
-    return Fields(integers - 1, _scattered(ranks), is_empty)
+    return DrawnFields(integers - 1, _scattered(ranks), is_empty)
 
 
-def numbers_of(fields: Fields, num_features: int) -> Array:
+def numbers_of(fields: DrawnFields, num_features: int) -> Array:
     """The numbers that rows' features get by hashing."""
     return features.numbered(features.hashed(fields.keys()), num_features)
 
@@ -130,7 +130,7 @@ class Planted:
         tried = drawn(_NUM_TRIED, np.random.default_rng([seed, 0]))
         self._bias = _bias_for(self.scores(self.numbers(tried)), POSITIVE_SHARE)
 
-    def numbers(self, fields: Fields) -> Array:
+    def numbers(self, fields: DrawnFields) -> Array:
         """The numbers of the features of rows."""
         return numbers_of(fields, self.num_features)
 

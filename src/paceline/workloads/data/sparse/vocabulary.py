@@ -13,7 +13,7 @@ _LEAST_MERGED = 1 << 18
 
 
 @final
-class Vocabulary:
+class FeatureVocabulary:
     """Keys of features, numbered from 0 on in the order in which blocks of rows bring them.
 
     Memory follows the number of different features, 12 bytes each, not the number of rows.
