@@ -55,7 +55,7 @@ def test_stragglers_are_in_the_step_in_the_device_and_in_the_scenario():
     rates = case.asked_for.spec.rates()
     assert rates.varies
     assert rates.worker_factors == (1.0, 2.0)
-    assert plan_measured.steps_of(case, 1e-3, 1.0, 1.0) == plan_cases.NUM_FACTORS
+    assert plan_measured.steps_of(case, 1e-3, 1.0, 1.0) > plan_cases.NUM_FACTORS
 
 
 def test_predictions_follow_the_arithmetic_not_the_file(tmp_path):

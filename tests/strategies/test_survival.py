@@ -87,7 +87,8 @@ def test_a_late_worker_trains_with_the_others_from_then_on(
     first_s = {str(seat[0]): part["time_s"].min() for seat, part in rows.group_by("seat")}
     assert max(first_s["worker0"], first_s["worker1"]) < noted.started_s <= first_s["worker2"]
     first, _, late = (each.worker_steps for each in result.workers)
-    assert 0 < late < first
+    assert late > 0
+    assert strategy["name"] == "ps-async" or late < first  # who waits for none may be quicker
     if result.servers:  # each push is an update, of whomever it is
         assert result.servers[0].updates == sum(each.worker_steps for each in result.workers)
 

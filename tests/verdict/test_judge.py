@@ -85,7 +85,7 @@ class TestKinds:
         assert "through this machine's memory" in verdict.sentence
 
     def test_an_exchange_between_nodes_that_nobody_measured_is_not_through_memory(self):
-        workers = [worker(rank, compute_s=1.0, exchange_s=9.0) for rank in (0, 1)]
+        workers = [worker(rank, compute_s=1.0, exchange_s=9.0, apply_s=1.0) for rank in (0, 1)]
         verdict = judge(result(*workers, nodes=(node(0, "worker0"), node(1, "worker1"))))
         assert named(verdict) == ("exchange", None)
         assert "between nodes" in verdict.sentence

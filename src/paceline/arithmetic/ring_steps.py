@@ -20,12 +20,12 @@ _STEPS: Final = 16
 _COUNTED: Final = 6
 """The last ones, when what is under way at the beginning of a step has settled."""
 _MOST_SEGMENTS: Final = 250_000
-Bucket = tuple[float, float]
+ReadyBucket = tuple[float, float]
 """When it may leave, after its step began, and its bytes."""
 
 
 def followed_step_s(
-    buckets: Sequence[Sequence[Bucket]],
+    buckets: Sequence[Sequence[ReadyBucket]],
     compute_s: Sequence[float],
     update_s: float,
     network: Network,
@@ -48,7 +48,7 @@ def followed_step_s(
     return (max(starts_s) - began_s[-_COUNTED]) / _COUNTED
 
 
-def _num_segments(buckets: Sequence[Bucket], num_nodes: int) -> int:
+def _num_segments(buckets: Sequence[ReadyBucket], num_nodes: int) -> int:
     chunks = [num_bytes / num_nodes for _, num_bytes in buckets]
     each = sum(math.ceil(chunk / segment_bytes(chunk)) for chunk in chunks)
     return _STEPS * num_nodes * 2 * (num_nodes - 1) * each

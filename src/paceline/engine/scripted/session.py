@@ -74,8 +74,7 @@ class ScriptSession:
         self._closing = len(objects.optimizers) - 1
         self._newest: int | None = None
         self._is_agreed = self._is_hidden = False
-        self._has_loader = bool(objects.loaders)
-        self._deals = self._has_loader and spec.num_workers > 1
+        self._deals = bool(objects.loaders) and spec.num_workers > 1
         self._numbers = {id(each): number for number, each in enumerate(objects.optimizers)}
         self._unstepped: set[int] = set()
         self._most_steps = spec.worker_steps or NEVER
@@ -89,8 +88,8 @@ class ScriptSession:
         self._pending_samples = 0
         self._syncs = True
         # Of one of several optimizers it is not known which gradients a backward pass was for.
-        self._must_share = spec.num_workers > 1 and len(objects.optimizers) == 1
-        self._is_apart = False
+        is_known = spec.num_workers > 1 and len(objects.optimizers) == 1
+        self._is_apart: bool | None = False if is_known else None
         self._unchanged = Unchanged(objects, is_exchanged=self._way != "alone")
         self._kept: list[tuple[Any, Tensor | None]] = []
         self._undo: list[Callable[[], None]] = []
@@ -123,8 +122,8 @@ class ScriptSession:
                 self._unstepped.update(numbers)
                 if averages and self._syncs:
                     self._average()
-                elif averages and not self.is_evaluating:
-                    self._is_apart = self._must_share
+                elif averages and not self.is_evaluating and self._is_apart is not None:
+                    self._is_apart = True
 
         torch.autograd.backward = backward
         self._undo.append(lambda: setattr(torch.autograd, "backward", original))
@@ -132,7 +131,8 @@ class ScriptSession:
     def _average(self) -> None:
         with self._records.exchanging:
             must_stop = self._exchange.after_backward(last=self._wants_last())
-        self._is_apart = False
+        if self._is_apart:
+            self._is_apart = False
         self._exchange.member.global_steps = self.num_steps  # it counts exchanges
         # More passes of the same step may follow, on batches of their own.
         self._is_agreed = self._is_agreed or must_stop
@@ -223,7 +223,7 @@ class ScriptSession:
         self._unstepped.discard(number)
         if not number and not self._exchange.is_deserted and not self._is_hidden:
             self._count()
-        if not self._has_loader and number == self._closing and self.is_over:
+        if not self._objects.loaders and number == self._closing and self.is_over:
             raise ScriptOver
 
     def _count(self) -> None:
