@@ -1,6 +1,6 @@
 """How gradients become updates: nobody waits for what nobody will bring, whoever comes and goes."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from random import Random
 from typing import final
 
@@ -27,6 +27,7 @@ from paceline.strategies.parameter_server.link import (
     WAIT,
     WORD,
     Arrival,
+    Greeting,
     ServerLink,
 )
 from paceline.strategies.parameter_server.rules import Bounded
@@ -273,6 +274,30 @@ def test_who_comes_with_old_parameters_is_answered_while_the_others_wait_for_it(
     for worker in (2, 1):
         push(rule, worker, 1)
     assert rule.keep.version == 2
+
+
+def leaves(rule: Average, worker: int) -> None:
+    rule.pull(Arrival(worker, CHUNKS[0], PULL | LEAVE, 0, torch.ones(0)))
+
+
+def greets_as_it_leaves(rule: Average, worker: int) -> None:
+    rule.greet(Greeting(worker, 4, 0, is_pending=False, waits=False, leaves=True))
+
+
+@pytest.mark.parametrize("go", [leaves, greets_as_it_leaves])
+def test_who_is_late_is_answered_once_the_update_cannot_do_without_it(
+    go: Callable[[Average, int], None], link: Answers
+):
+    """It was late for a server that went back, and the one that was waited for instead left."""
+    rule = average(link, most_steps=None)
+    rule.come_back(None, range(3))
+    push(rule, 0, 0)
+    push(rule, 1, 3)  # on parameters that the server is not at: worker 2 may still bring what lacks
+    assert link.taken() == []
+    go(rule, 2)
+    assert link.taken()[:2] == [(1, 0, 0), (1, 1, 0)]
+    push(rule, 1, 0)
+    assert rule.keep.version == 1
 
 
 def test_there_is_no_step_for_who_comes_after_the_last_update(link: Answers):

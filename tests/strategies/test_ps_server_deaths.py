@@ -139,6 +139,11 @@ def test_who_opens_its_channel_when_the_server_is_back_already_greets_it_first()
     play(BACKUP, kills={"server0.0": 3}, order=0, workers=2, keeps=0.0, looked_at={1})
 
 
+def test_who_is_late_for_a_server_that_is_back_is_not_left_waiting_when_another_leaves():
+    """The update waited for the one that left, and the late one for the update."""
+    play(BACKUP, kills={"server0.0": 37}, order=9828, workers=3, keeps=0.0, looked_at={1})
+
+
 @pytest.mark.parametrize("strategy", [*ALL, BACKUP, TOGETHER_BACKUP], ids=str)
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(

@@ -292,8 +292,7 @@ class Average(Application):
     def pull(self, arrival: Arrival) -> None:
         self._stale.discard(arrival.worker)
         if arrival.flags & LEAVE:
-            self._there.discard(arrival.worker)
-            self._end_if_too_few()
+            self._expect_no_more_of(arrival.worker)
         # One that has just come may be needed for the last update.
         self.keep.answer_all(arrival.worker, LAST if self._is_over else 0)
 
@@ -381,8 +380,13 @@ class Average(Application):
         if self._is_one_of_several:
             self._stale.add(greeting.worker)
         if greeting.leaves:
-            self._there.discard(greeting.worker)
-            self._end_if_too_few()
+            self._expect_no_more_of(greeting.worker)
+
+    def _expect_no_more_of(self, worker: int) -> None:
+        """An update that waits for a worker which leaves may need one that is late instead."""
+        self._there.discard(worker)
+        self._end_if_too_few()
+        self._answer_late()
 
     def _end_if_too_few(self) -> None:
         """Drop what came for an update that cannot be completed, and let its workers go.
