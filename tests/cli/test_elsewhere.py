@@ -4,6 +4,7 @@ import pytest
 
 from paceline.cli import calibrate_nodes, monitor_nodes
 from paceline.cli.elsewhere import cluster_elsewhere, cluster_table
+from paceline.comm.node_words import CommandEnded, CommandMissing
 from paceline.engine import on_nodes
 from paceline.errors import SpecError
 from paceline.spec import RunSpec
@@ -25,7 +26,7 @@ def test_each_cluster_that_has_other_machines_is_a_choice():
 class Watched:
     """Takes the place of the nodes: one prints two lines, the last of which has no end."""
 
-    def __init__(self, last: dict) -> None:
+    def __init__(self, last: CommandEnded | CommandMissing) -> None:
         self.last = last
 
     def __call__(self, cluster, entry, text, *, printed):
@@ -33,7 +34,7 @@ class Watched:
         printed("node1", b"of another")
         printed("node0", b"ond")
         yield "node0", self.last
-        yield "node1", {"code": 0}
+        yield "node1", CommandEnded(0)
 
 
 def watch(monkeypatch, last):
@@ -43,12 +44,12 @@ def watch(monkeypatch, last):
 
 
 def test_a_last_line_without_an_end_is_shown(monkeypatch, capsys):
-    assert watch(monkeypatch, {"code": 3}) == 3
+    assert watch(monkeypatch, CommandEnded(3)) == 3
     printed = capsys.readouterr().out
     assert printed == "node0: first\nnode0: second\nnode1: of another\n"
 
 
 def test_also_of_a_command_that_fails(monkeypatch, capsys):
     with pytest.raises(SpecError, match="cannot be started on node0"):
-        watch(monkeypatch, {"problem": "no such file"})
+        watch(monkeypatch, CommandMissing("no such file"))
     assert "node0: second\n" in capsys.readouterr().out

@@ -1,14 +1,9 @@
-"""Tests of the conductor start no process, and are quick: those with seats of `fakes.py`."""
+"""Tests of the conductor start no process: those with seats of `fakes.py`."""
 
 import os
 import subprocess
-import time
-from collections.abc import Iterator
 
 import pytest
-
-MOST_CPU_S = 10.0
-"""Of all tests of one file, on however slow a machine."""
 
 
 def has_fake_seats(request: pytest.FixtureRequest) -> bool:
@@ -27,12 +22,3 @@ def no_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) 
 
 def _refuse(*_: object, **__: object) -> None:
     raise AssertionError("a test of the conductor started a process")
-
-
-@pytest.fixture(scope="module", autouse=True)
-def is_quick(request: pytest.FixtureRequest) -> Iterator[None]:
-    """Bound what all tests of a file cost the processor, if they are of the conductor."""
-    began_s = time.process_time()
-    yield
-    took_s = time.process_time() - began_s
-    assert took_s < MOST_CPU_S or not has_fake_seats(request)

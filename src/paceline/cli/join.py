@@ -77,8 +77,8 @@ def _serve(source: str, wait_s: float | None) -> None:
     from paceline.clusters.agents.manual.joining import tell
     from paceline.clusters.agents.nursery import Nursery
 
-    nursery = Nursery()  # before there is an invitation, which nothing that it forks is to find
-    serve(_line(source, wait_s), nursery)
+    with Nursery() as nursery:  # before there is an invitation, which what it forks is not to find
+        serve(_line(source, wait_s), nursery)
     if wait_s is not None:
         tell("the run is over")
 

@@ -15,7 +15,7 @@ import sys
 import threading
 import traceback
 from collections.abc import Iterator, Sequence
-from typing import Final, NoReturn, final
+from typing import Final, NoReturn, Self, final
 
 from paceline.clusters.base import SEAT_VARIABLE
 from paceline.clusters.keeper import keep_called
@@ -50,7 +50,7 @@ class Nursery:
             _live(PairLine(other, hears=TO_AGENTS))
         other.close()
         self._line = PairLine(mine, hears=NOTHING)
-        self._has_keepers = False
+        self._has_keepers = self._is_over = False
 
     def fork(self, word: Serve) -> None:
         """Have it fork a keeper, once it has imported what its seats will need; does not wait."""
@@ -77,8 +77,17 @@ class Nursery:
         finally:
             os.kill(self._pid, signal.SIGCONT)
 
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()
+
     def end(self) -> None:
-        """Wait until the last keeper has heard for itself that the driver is gone."""
+        """Wait until the last keeper has heard for itself that the driver is gone; idempotent."""
+        if self._is_over:
+            return
+        self._is_over = True
         self._line.close()
         if not self._has_keepers:  # it may still import, for nobody
             os.kill(self._pid, signal.SIGKILL)

@@ -24,10 +24,10 @@ def main() -> None:
     for each in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(each, signal.SIG_DFL)
     told = int(sys.argv[1])
-    nursery = Nursery(told)
-    line = _line(told)
-    if line is not None:
-        serve(line, nursery)
+    with Nursery(told) as nursery:
+        line = _line(told)
+        if line is not None:
+            serve(line, nursery)
 
 
 def _line(told: int) -> TcpLine | None:
