@@ -19,7 +19,7 @@ counts. The file holds what was measured; predictions are made anew from it when
 a changed arithmetic needs no new runs.
 
 `--write` writes the distribution of errors into the package that is imported, to be printed under
-every plan; of fewer than 100 cases nothing is written.
+every plan; of fewer than 40 cases nothing is written.
 `--estimate` runs nothing, and says how long all takes.
 """
 

@@ -119,7 +119,7 @@ def test_who_stops_it_stops_it_and_is_told_what_there_is(monkeypatch, tmp_path, 
     told = capsys.readouterr().out
     assert "stopped: what is there counts" in told
     assert "half of 1 emulated cases" in told
-    assert "nothing written: 1 cases counted, and 100 are wanted" in told
+    assert "nothing written: 1 cases counted, and 40 are needed" in told
     assert len(path.read_text().splitlines()) == 1
 
 
@@ -153,7 +153,7 @@ def counted(number: int):
 
 def test_what_is_shipped_is_read_back_with_its_range(monkeypatch, tmp_path, capsys):
     rows = [counted(number) for number in range(120)]
-    assert not plan_errors.write(rows[:99], tmp_path)
+    assert not plan_errors.write(rows[:39], tmp_path)
     assert not list(tmp_path.iterdir())
     failed = {**asdict(SITUATION), "key": "x", "label": "ring", "failed": "it broke"}
     assert plan_errors.write([*rows, failed], tmp_path)
