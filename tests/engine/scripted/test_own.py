@@ -290,6 +290,8 @@ def test_its_own_connections_need_a_network_that_is_trusted(tmp_path):
         spec_of(script, strategy="own", cluster=hosts)
 
 
+# Once, on a busy machine, torch did not come back from taking a group apart as the script ended.
+@pytest.mark.thorough
 def test_it_may_leave_its_group_and_go_on(tmp_path):
     tail = "\ndist.destroy_process_group()\nprint('left', dist.is_initialized())\n"
     assert "left False" in log_of(run_own(tmp_path, GROUP, OPTIMIZER, LOOP, tail))
