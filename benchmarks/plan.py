@@ -18,7 +18,7 @@ every beginning is a sample of all: after `--minutes` no further case is begun, 
 counts. The file holds what was measured; predictions are made anew from it whenever it is read, so
 a changed arithmetic needs no new runs.
 
-plan-measured.jsonl is what was measured so far: a copy of it in the first file's place is gone on from.
+plan-measured.jsonl is what was measured so far: copied to where FILE is to be, it is gone on from.
 
 `--write` writes the distribution of errors into the package that is imported, to be printed under
 every plan; of fewer than 40 cases nothing is written.
